@@ -1,0 +1,1 @@
+"""From cvxpy expressions to numbers that compiled code can run."""

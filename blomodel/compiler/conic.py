@@ -1,0 +1,321 @@
+"""Convex inner problems beyond quadratic ones: canonicalised once by cvxpy, solved by Clarabel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy import settings as names
+from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.power import PowCone3D, PowConeND
+from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+from cvxpy.utilities.scopes import dpp_scope
+
+from blomodel.analysis.levels import shorten
+from blomodel.compiler.convexity import explain_nonconvex, is_smooth
+from blomodel.compiler.hoisting import Hoister, pack_or_generic
+from blomodel.compiler.lagrangian import Lagrangian
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.objective import WeightedObjective
+from blomodel.compiler.tape import Tape
+from blomodel.errors import NonconvexLowerError
+from blomodel.inner.answer import Answer, InnerStatus
+from blomodel.inner.clarabel import ClarabelSolver, ConicResult
+
+
+class ConicProgram:
+    """min_y sum_k weights_k terms_k(x, y) s.t. constraints, for anything convex at fixed x."""
+
+    def __init__(
+        self,
+        lagrangian: Lagrangian,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        x_bounds: tuple[np.ndarray, np.ndarray],
+        name: str,
+    ) -> None:
+        self.lagrangian, self.name = lagrangian, name
+        self.n = lagrangian.blocks[1].size
+        self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
+        self.hoister = Hoister(lagrangian.blocks, x_bounds)
+        self.objective = WeightedObjective(self.hoister, terms, name)
+        self.constraints = [self._rewrite(constraint) for constraint in constraints]
+        self.problem = cp.Problem(
+            cp.Minimize(self.objective.expression), self.constraints + self.objective.epigraphs
+        )
+        hoisted = [expression for _, expression in self.hoister.hoisted]
+        self._phi: Tape | None = lower(hoisted, lagrangian.blocks) if hoisted else None
+        points, p = self.hoister.points, pack_or_generic(lagrangian.blocks[2])
+        self._set_values(points[0], p, np.ones(lagrangian.n_terms))
+        # Problems that are convex, yet not affine in the parameters, are canonicalised at each x.
+        self.data: _ParametricData | None = None
+        if self.problem.is_dcp(dpp=True):
+            self.data = _ParametricData(self.problem, self.constraints, self.hoister.variables())
+
+    # -- modelling ---------------------------------------------------------------------------
+
+    def _rewrite(self, constraint: Constraint) -> Constraint:
+        if isinstance(constraint, Inequality | NonPos):
+            expression = (
+                constraint.expr if isinstance(constraint, Inequality) else constraint.args[0]
+            )
+            return self._at_most_zero(expression, constraint) <= 0
+        if isinstance(constraint, NonNeg):
+            return self._at_most_zero(-constraint.args[0], constraint) <= 0
+        if isinstance(constraint, Equality | Zero):
+            expression = constraint.expr if isinstance(constraint, Equality) else constraint.args[0]
+            return self._affine(expression, constraint) == 0
+        arguments = [self._affine(argument, constraint) for argument in constraint.args]
+        if isinstance(constraint, SOC):
+            return SOC(*arguments, axis=constraint.axis)
+        if isinstance(constraint, PSD):
+            return PSD(*arguments)
+        if isinstance(constraint, ExpCone):
+            return ExpCone(*arguments)
+        if isinstance(constraint, PowCone3D):
+            return PowCone3D(*arguments, constraint.alpha)
+        assert isinstance(constraint, PowConeND)
+        return PowConeND(*arguments, constraint.alpha, axis=constraint.axis)
+
+    def _at_most_zero(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
+        rewritten = self.hoister(expression)
+        if _is_parametric(rewritten, rewritten.is_convex):
+            return rewritten
+        for attempt in (self.hoister.affine, self.hoister.quadratic_rows):
+            other = attempt(expression)
+            if other is not None and other.is_convex():
+                return other
+        if rewritten.is_convex():
+            return rewritten
+        raise self._refuse(constraint, rewritten)
+
+    def _affine(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
+        rewritten = self.hoister(expression)
+        if _is_parametric(rewritten, rewritten.is_affine):
+            return rewritten
+        other = self.hoister.affine(expression)
+        if other is None:
+            raise self._refuse(constraint, rewritten)
+        return other
+
+    def _refuse(self, constraint: Constraint, rewritten: cp.Expression) -> NonconvexLowerError:
+        return NonconvexLowerError(
+            f"{self.name}: the constraint {shorten(constraint)!r} is not known to be convex in the "
+            f"lower variables: {explain_nonconvex(rewritten)}"
+        )
+
+    # -- numbers -----------------------------------------------------------------------------
+
+    def _set_values(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> None:
+        values = self._phi(x, np.zeros(self.n), p) if self._phi is not None else np.zeros(0)
+        for position, (parameter, _) in enumerate(self.hoister.hoisted):
+            assert self._phi is not None
+            part = values[self._phi.output_slices[position]]
+            parameter.save_value(part.reshape(parameter.shape, order="F"))
+        for parameter, compute in self.hoister.computed:
+            parameter.save_value(compute(x, p).reshape(parameter.shape, order="F"))
+        for parameter, value in self.objective.values(x, p, weights):
+            parameter.save_value(value.reshape(parameter.shape, order="F"))
+
+    def _vector(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Values of all parameters, laid out as cvxpy's tensors want them."""
+        assert self.data is not None
+        layout, vector = self.data.columns, self.data.blank.copy()
+        if self._phi is not None:
+            values = self._phi(x, np.zeros(self.n), p)
+            for position, (parameter, _) in enumerate(self.hoister.hoisted):
+                where = layout.get(parameter.id)
+                if where is not None:
+                    vector[where] = values[self._phi.output_slices[position]]
+        for parameter, compute in self.hoister.computed:
+            where = layout.get(parameter.id)
+            if where is not None:
+                vector[where] = compute(x, p).ravel(order="F")
+        for parameter, value in self.objective.values(x, p, weights):
+            where = layout.get(parameter.id)
+            if where is not None:
+                vector[where] = value.ravel(order="F")
+        return vector
+
+    def is_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> bool:
+        """Whether the weighted objective is known to be convex in y at this x."""
+        return self.objective.why_not_convex(x, p, weights) == ""
+
+    def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
+        """Not defined for objectives that are not quadratic."""
+        return np.nan
+
+    # -- solving -----------------------------------------------------------------------------
+
+    def solve(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+    ) -> Answer:
+        """Minimise over y at x; interior points start afresh, so ``warm`` changes nothing."""
+        reason = self.objective.why_not_convex(x, p, weights)
+        if reason:
+            return Answer.without_point(InnerStatus.FAILED, self.n, reason)
+        # One term is solved with weight 1, and its multipliers scaled.
+        scale = 1.0
+        if len(weights) == 1:
+            scale, weights = float(weights[0]), np.ones(1)
+        if self.data is None:
+            result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
+        else:
+            result = self.data.solve(self._vector(x, p, weights), accuracy)
+            y, multipliers = self.data.y.apply(result.x), self.data.duals.apply(result.z)
+        if not result.status.has_point:
+            reason = f"Clarabel: {result.native}"
+            return Answer.without_point(result.status, self.n, reason, result.iterations)
+        multipliers = scale * multipliers
+        value = scale * float(weights @ self.lagrangian.terms(x, y, p))
+        status = result.status if np.isfinite(value) else InnerStatus.FAILED
+        return Answer(
+            status,
+            value,
+            y,
+            self.lagrangian.split(multipliers),
+            result.iterations,
+            multipliers,
+            "" if status is InnerStatus.OPTIMAL else f"Clarabel: {result.native}",
+            "clarabel",
+        )
+
+    def _solve_afresh(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
+    ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
+        self._set_values(x, p, weights)
+        data = _ParametricData(
+            self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True
+        )
+        result = data.solve(data.blank, accuracy)
+        return result, data.y.apply(result.x), data.duals.apply(result.z)
+
+
+class _Selection:
+    """A linear map each of whose outputs is one input times a number."""
+
+    def __init__(self, positions: np.ndarray, factors: np.ndarray) -> None:
+        self.positions, self.factors = positions, factors
+
+    def apply(self, vector: np.ndarray) -> np.ndarray:
+        return self.factors * vector[self.positions]
+
+
+class _ParametricData:
+    """cvxpy's constant maps from parameters to Clarabel's data, and from its answer back."""
+
+    def __init__(
+        self,
+        problem: cp.Problem,
+        constraints: Sequence[Constraint],
+        variables: Sequence[cp.Variable],
+        ignore_dpp: bool = False,
+    ) -> None:
+        data, chain, inverse = problem.get_problem_data(
+            cp.CLARABEL, ignore_dpp=ignore_dpp, solver_opts={}
+        )
+        program = data[names.PARAM_PROB]
+        self.n, self.m = program.x.size, data[names.A].shape[0]
+        self.columns = {
+            key: slice(column, column + program.param_id_to_size[key])
+            for key, column in program.param_id_to_col.items()
+            if key in program.param_id_to_size
+        }
+        # The last entry multiplies the constant part.
+        self.blank = np.zeros(program.total_param_size + 1)
+        self.blank[-1] = 1.0
+        self._q = sp.csr_array(program.q)
+        program.reduced_A.cache()
+        self._A, (rows, starts, _) = (
+            program.reduced_A.reduced_mat,
+            program.reduced_A.problem_data_index,
+        )
+        self._A_end = int(starts[self.n])
+        self._b_rows = rows[self._A_end :]
+        self._A_index = (rows[: self._A_end], starts[: self.n + 1])
+        self._P: Any = None
+        if program.P is not None and program.P.nnz:
+            program.reduced_P.cache()
+            rows, starts, _ = program.reduced_P.problem_data_index
+            columns = np.repeat(np.arange(self.n), np.diff(starts))
+            upper = rows <= columns
+            counts = np.bincount(columns[upper], minlength=self.n)
+            self._P = sp.csr_array(program.reduced_P.reduced_mat)[np.flatnonzero(upper)]
+            self._P_index = (rows[upper], np.concatenate([[0], np.cumsum(counts)]))
+        self._solver = ClarabelSolver(dims_to_solver_cones(data["dims"]))
+        self.y, self.duals = self._read_inverse(chain, inverse, constraints, variables)
+
+    def _read_inverse(
+        self,
+        chain: Any,
+        inverse: Any,
+        constraints: Sequence[Constraint],
+        variables: Sequence[cp.Variable],
+    ) -> tuple[_Selection, _Selection]:
+        """Find the map back by sending known vectors through cvxpy's own inverse."""
+
+        def send(x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            raw = SimpleNamespace(
+                status="Solved", x=x, z=z, s=z, obj_val=0.0, solve_time=0.0, iterations=0
+            )
+            solution = chain.invert(raw, inverse)
+            primal = [
+                np.ravel(solution.primal_vars.get(v.id, np.zeros(v.shape)), order="F")
+                for v in variables
+            ]
+            dual = []
+            for constraint in constraints:
+                constraint.save_dual_value(solution.dual_vars[constraint.id])
+                dual += [np.ravel(v.value, order="F") for v in constraint.dual_variables]
+            return np.concatenate(primal), np.concatenate(dual) if dual else np.zeros(0)
+
+        ones = send(np.ones(self.n), np.ones(self.m))
+        counted = send(np.arange(1.0, self.n + 1), np.arange(1.0, self.m + 1))
+        random = np.random.default_rng(3)
+        x, z = random.standard_normal(self.n), random.standard_normal(self.m)
+        selections = []
+        for factors, weighted, check, source in zip(ones, counted, send(x, z), (x, z), strict=True):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.rint(np.where(factors == 0, 1.0, weighted / factors)).astype(int) - 1
+            found = np.clip(found, 0, max(len(source) - 1, 0))
+            selection = _Selection(found, factors)
+            if found.size and not np.allclose(
+                selection.apply(source), check, rtol=1e-9, atol=1e-12
+            ):
+                raise RuntimeError("cvxpy's inverse is not a selection of the solver's answer")
+            selections.append(selection)
+        return selections[0], selections[1]
+
+    def solve(self, vector: np.ndarray, accuracy: float) -> ConicResult:
+        """Solve for the given parameter vector."""
+        q = (self._q @ vector)[: self.n]
+        entries = self._A @ vector
+        A = sp.csc_array((-entries[: self._A_end], *self._A_index), shape=(self.m, self.n))
+        b = np.zeros(self.m)
+        b[self._b_rows] = entries[self._A_end :]
+        if self._P is None:
+            P = sp.csc_array((self.n, self.n))
+        else:
+            P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
+        result = self._solver.solve(P, q, A, b, max(0.1 * accuracy, 1e-11), reuse=True)
+        if result.status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
+            other = self._solver.solve(P, q, A, b, 1e-8)
+            if other.status is InnerStatus.OPTIMAL and accuracy < 1e-8:
+                other.status = InnerStatus.INACCURATE
+            if result.status is InnerStatus.FAILED or other.status is InnerStatus.OPTIMAL:
+                other.iterations += result.iterations
+                return other
+        return result
+
+
+def _is_parametric(expression: cp.Expression, test: Any) -> bool:
+    """Whether the curvature also holds with the parameters left open (cvxpy's DPP rules)."""
+    if not test():
+        return False
+    with dpp_scope():
+        return bool(test())

@@ -1,0 +1,82 @@
+"""Why cvxpy's rules do not find an expression convex, and which expressions are smooth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cvxpy as cp
+from cvxpy.atoms.affine.affine_atom import AffAtom
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.atoms.elementwise.power import Power
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.analysis.levels import shorten
+
+_SMOOTH = (
+    cp.exp,
+    cp.log,
+    cp.log1p,
+    cp.logistic,
+    cp.log_sum_exp,
+    cp.entr,
+    cp.kl_div,
+    cp.rel_entr,
+    cp.xexp,
+    cp.quad_over_lin,
+    cp.QuadForm,
+)
+_WHAT_WORKS = (
+    "restate it with atoms whose convexity cvxpy's rules recognise "
+    "(for instance cp.logistic(z) for log(1 + exp(z)), cp.sum_squares, cp.quad_form, cp.norm), "
+    "or use a method for nonconvex lower levels."
+)
+
+
+def explain_nonconvex(expression: cp.Expression) -> str:
+    """Name the smallest part whose curvature is unknown, or the curvature that is wrong."""
+    if expression.is_concave() and not expression.is_convex():
+        return f"{shorten(expression)!r} is concave; {_WHAT_WORKS}"
+    part = deepest_unknown(expression)
+    if isinstance(part, MulExpression | multiply) and not any(a.is_constant() for a in part.args):
+        why = "is a product of two expressions in the lower variables"
+    elif isinstance(part, DivExpression):
+        why = "divides by an expression in the lower variables"
+    elif isinstance(part, MulExpression | multiply):
+        why = "multiplies a convex or concave expression by a factor whose sign is not known"
+    elif isinstance(part, AffAtom):
+        why = "adds convex and concave expressions"
+    else:
+        kinds = ", ".join(a.curvature.lower() for a in part.args)
+        why = f"applies {type(part).__name__} to an argument that is {kinds}, which proves nothing"
+    return f"{shorten(part)!r} {why}; {_WHAT_WORKS}"
+
+
+def deepest_unknown(expression: cp.Expression) -> cp.Expression:
+    """The smallest sub-expression that is neither convex nor concave by cvxpy's rules."""
+    for argument in expression.args:
+        if not argument.is_dcp():
+            return deepest_unknown(argument)
+    return expression
+
+
+def is_smooth(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]) -> bool:
+    """Whether second derivatives exist wherever the expressions are defined."""
+    return all(map(_is_smooth, terms)) and all(
+        _is_smooth(argument) for constraint in constraints for argument in constraint.args
+    )
+
+
+def _is_smooth(expression: cp.Expression) -> bool:
+    if not expression.args:
+        return True
+    if isinstance(expression, Power):
+        smooth = _is_smooth_power(expression)
+    else:
+        smooth = isinstance(expression, (AffAtom, *_SMOOTH))
+    return smooth and all(map(_is_smooth, expression.args))
+
+
+def _is_smooth_power(expression: cp.Expression) -> bool:
+    exponent = getattr(expression.p, "value", expression.p)
+    # Even powers are smooth everywhere, the others inside their domain.
+    return exponent is not None and not 1 < float(exponent) < 2

@@ -1,0 +1,308 @@
+"""Lower expressions with everything that does not hold y replaced by parameters.
+
+Fix x and a lower expression is a function of y with numbers in it. Each maximal sub-expression in x
+and the user's parameters alone becomes one ``cp.Parameter`` whose sign is kept, so that cvxpy's
+rules for convexity apply to the rest and its canonicalisation has to run only once. What is
+affine or quadratic in y, but not written the way those rules want it, is rewritten from its
+coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.atoms.affine.unary_operators import NegExpression
+
+from blomodel.analysis.intervals import intervals
+from blomodel.analysis.levels import shorten
+from blomodel.analysis.polynomial import polynomial
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.derivatives import jvp, vjp
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.probing import MatrixProbe, generic_points
+from blomodel.compiler.tape import Tape
+
+_NOT_POLYNOMIAL = 3
+_DENSE_ENTRIES = 4000  # coefficient matrices up to this size get a parameter for every entry
+Compute = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class _SignedVariable(cp.Variable):
+    """A free variable that cvxpy's rules may take to have a sign.
+
+    The sign is demanded by a constraint of the problem; as an attribute it would become a second
+    constraint, and the two would share the multiplier.
+    """
+
+    def __init__(self, shape: tuple[int, ...], name: str, nonneg: bool, nonpos: bool) -> None:
+        self._known_nonneg, self._known_nonpos = nonneg, nonpos
+        super().__init__(shape, name=name)
+
+    def is_nonneg(self) -> bool:
+        return self._known_nonneg
+
+    def is_nonpos(self) -> bool:
+        return self._known_nonpos
+
+
+class Hoister:
+    """Rewrites expressions; collects the parameters and how to compute them.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The blocks "x", "y" and "p".
+    x_bounds : tuple of arrays
+        Bounds on x, which decide signs such as that of ``2 + cos(x)``.
+    """
+
+    def __init__(self, blocks: Sequence[Block], x_bounds: tuple[np.ndarray, np.ndarray]) -> None:
+        self.blocks = tuple(blocks)
+        self.x_bounds = x_bounds
+        self.y = {
+            leaf.id: _SignedVariable(leaf.shape, leaf.name(), leaf.is_nonneg(), leaf.is_nonpos())
+            for leaf in blocks[1].leaves
+        }
+        self.hoisted: list[tuple[cp.Parameter, cp.Expression]] = []
+        self.computed: list[tuple[cp.Parameter, Compute]] = []
+        self._known: dict[int, cp.Parameter] = {}
+        self._keep: list[cp.Expression] = []  # so that ids in _known stay unique
+        self.points = generic_points(*x_bounds)
+
+    @property
+    def y_vector(self) -> cp.Expression:
+        """All lower variables, stacked."""
+        parts = [cp.vec(variable, order="F") for variable in self.y.values()]
+        return parts[0] if len(parts) == 1 else cp.hstack(parts)
+
+    def variables(self) -> list[cp.Variable]:
+        """The stand-ins of the lower variables, in the block's order."""
+        return list(self.y.values())
+
+    # -- rewriting ---------------------------------------------------------------------------
+
+    def __call__(self, expression: cp.Expression) -> cp.Expression:
+        """The expression in stand-ins and parameters."""
+        if not self.holds_y(expression):
+            return self.parameter(expression)
+        if isinstance(expression, cp.Variable):
+            return self.y[expression.id]
+        product = self._as_scaled(expression)
+        if product is not None:
+            return product
+        rewritten = expression.copy([self(argument) for argument in expression.args])
+        if isinstance(rewritten, MulExpression | multiply | DivExpression | cp.QuadForm):
+            with cp.utilities.scopes.dpp_scope():
+                is_fine = rewritten.is_dcp()
+            if not is_fine:
+                affine = self.affine(expression)
+                return rewritten if affine is None else affine
+        return rewritten
+
+    def holds_y(self, expression: cp.Expression) -> bool:
+        """Whether a lower variable occurs in it."""
+        return any(variable.id in self.y for variable in expression.variables())
+
+    def parameter(self, expression: cp.Expression) -> cp.Expression:
+        """The parameter standing for an expression without y; constants stay as they are."""
+        if not expression.variables() and not expression.parameters():
+            return expression
+        known = self._known.get(id(expression))
+        if known is None:
+            nonneg, nonpos = self._sign(expression)
+            sign = {"nonneg": True} if nonneg else {"nonpos": True} if nonpos else {}
+            name = f"({shorten(expression)})" if expression.args else expression.name()
+            known = cp.Parameter(expression.shape, name=name, **sign)
+            self._known[id(expression)] = known
+            self._keep.append(expression)
+            self.hoisted.append((known, expression))
+        return known
+
+    def computed_parameter(self, shape: tuple[int, ...], compute: Compute) -> cp.Parameter:
+        """A parameter whose value is a Python function of x and p."""
+        parameter = cp.Parameter(shape)
+        self.computed.append((parameter, compute))
+        return parameter
+
+    def _sign(self, expression: cp.Expression) -> tuple[bool, bool]:
+        if expression.is_nonneg() or expression.is_nonpos():
+            return bool(expression.is_nonneg()), bool(expression.is_nonpos())
+        bounds = {"x": self.x_bounds, "p": _parameter_bounds(self.blocks[2])}
+        low, high = intervals(lower([expression], self.blocks), bounds)
+        return bool((low >= 0).all()), bool((high <= 0).all())
+
+    def _as_scaled(self, expression: cp.Expression) -> cp.Expression | None:
+        """Gather the factors of a product that are free of y: a * (b * e) / c = (a b / c) * e."""
+        factors, rest = _factors(expression, self.holds_y)
+        if rest is None or not factors:
+            return None
+        scale: cp.Expression | None = None
+        for factor, inverted in factors:
+            one = 1.0 / factor if inverted else factor
+            scale = one if scale is None else cp.multiply(scale, one)
+        assert scale is not None
+        result = cp.multiply(self.parameter(scale), self(rest))
+        return (
+            result
+            if result.shape == expression.shape
+            else cp.reshape(result, expression.shape, "F")
+        )
+
+    # -- coefficients ------------------------------------------------------------------------
+
+    def degrees(self, expression: cp.Expression) -> tuple[Tape, np.ndarray, bool]:
+        """Tape, degrees in y, and whether the highest coefficients are plain numbers."""
+        tape = lower([expression], self.blocks)
+        facts = polynomial(tape)
+        top = np.minimum(facts.degree, 2)
+        classes = facts.coefficient_class[np.arange(len(top)), top]
+        return tape, facts.degree, bool((classes < 2).all()) and not expression.parameters()
+
+    def affine(self, expression: cp.Expression) -> cp.Expression | None:
+        """A(x) y + b(x) with parameters for the coefficients; None when it is not affine in y."""
+        tape, degree, is_constant = self.degrees(expression)
+        if (degree > 1).any():
+            return None
+        n, m = self.blocks[1].size, tape.n_outputs
+        origin, product = np.zeros(n), jvp(tape, ("y",))
+        probe = MatrixProbe(m, n)
+
+        def read(x: np.ndarray, p: np.ndarray) -> sp.csc_array:
+            return probe.full(lambda direction: product(x, origin, p, direction))
+
+        offset = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
+        if is_constant:
+            value = read(self.points[0], np.zeros(self.blocks[2].size)) @ self.y_vector + offset
+        else:
+            value = self._moving_product(probe, read, product, origin) + offset
+        return cp.reshape(value, expression.shape, order="F")
+
+    def _moving_product(
+        self,
+        probe: MatrixProbe,
+        read: Callable[..., sp.csc_array],
+        product: Tape,
+        origin: np.ndarray,
+    ) -> cp.Expression:
+        m, n = probe.shape
+        if m * n <= _DENSE_ENTRIES:
+            full = sp.csc_array(np.ones((m, n)))
+            probe.learn([full])
+        else:
+            p = pack_or_generic(self.blocks[2])
+            probe.learn([read(x, p) for x in self.points])
+        assert probe.pattern is not None
+        pattern = probe.pattern.tocoo()
+        count = pattern.nnz
+
+        def entries(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+            matrix = probe.read(lambda direction: product(x, origin, p, direction))
+            if matrix.nnz != count:
+                return np.full(count, np.nan)  # a new entry appeared; the answer says FAILED
+            return matrix.data
+
+        parameter = self.computed_parameter((count,), entries)
+        spread = sp.csc_array((np.ones(count), (np.arange(count), pattern.col)), shape=(count, n))
+        gather = sp.csc_array((np.ones(count), (pattern.row, np.arange(count))), shape=(m, count))
+        return gather @ cp.multiply(parameter, spread @ self.y_vector)
+
+    def quadratic_rows(self, expression: cp.Expression) -> cp.Expression | None:
+        """Each element as +-|F y|^2 / 2 + q(x)'y + r(x), for constant F; None when that fails."""
+        tape, degree, is_constant = self.degrees(expression)
+        if (degree > 2).any() or not is_constant:
+            return None
+        n, m = self.blocks[1].size, tape.n_outputs
+        origin, slope = np.zeros(n), vjp(tape, ("y",))
+        product = jvp(slope, ("y",))
+        x, p = self.points[0], np.zeros(self.blocks[2].size)
+        rows = []
+        for row in range(m):
+            unit = np.zeros(m)
+            unit[row] = 1.0
+            Q = MatrixProbe(n, n).full(lambda v, u=unit: product(x, origin, p, u, v))  # type: ignore[misc]
+            signed = signed_factor(Q)
+            if signed is None:
+                return None
+            sign, F = signed
+            q = self.computed_parameter((n,), lambda x, p, u=unit: slope(x, origin, p, u))  # type: ignore[misc]
+            square = 0.5 * sign * cp.sum_squares(F @ self.y_vector) if F.shape[0] else 0.0
+            rows.append(square + q @ self.y_vector)
+        r = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
+        return cp.reshape(cp.hstack(rows) + r, expression.shape, order="F")
+
+
+def signed_factor(Q: sp.csc_array) -> tuple[float, sp.csc_array] | None:
+    """Sign and F with Q = sign F'F; None when Q has eigenvalues of both signs."""
+    dense = Q.toarray()
+    used = np.flatnonzero(np.abs(dense).sum(axis=0) + np.abs(dense).sum(axis=1))
+    if used.size == 0:
+        return 1.0, sp.csc_array((0, len(dense)))
+    small = dense[np.ix_(used, used)]
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    reach = 1e-9 * np.abs(values).max()
+    if values[0] < -reach and values[-1] > reach:
+        return None
+    sign = 1.0 if values[-1] > reach else -1.0
+    large = np.abs(values) > 1e-13 * np.abs(values).max()
+    F = np.sqrt(np.abs(values[large]))[:, None] * vectors[:, large].T
+    F[np.abs(F) < 1e-15 * np.abs(F).max()] = 0.0
+    rows, columns = np.nonzero(F)
+    shape = (F.shape[0], len(dense))
+    return sign, sp.csc_array((F[rows, columns], (rows, used[columns])), shape=shape)
+
+
+def pack_or_generic(block: Block) -> np.ndarray:
+    """The parameters' values, or some numbers of the right sign where they have none."""
+    vector = np.random.default_rng(5).uniform(0.5, 1.5, block.size)
+    for leaf in block.leaves:
+        where = block.slice_of(leaf)
+        if leaf.value is not None:
+            value = leaf.value.toarray() if sp.issparse(leaf.value) else np.asarray(leaf.value)
+            vector[where] = value.ravel(order="F")
+        elif leaf.is_nonpos():
+            vector[where] *= -1.0
+        elif leaf.is_psd():
+            vector[where] = np.eye(leaf.shape[0]).ravel()
+    return vector
+
+
+def _parameter_bounds(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.full(block.size, -np.inf), np.full(block.size, np.inf)
+    for leaf in block.leaves:
+        if leaf.is_nonneg():
+            low[block.slice_of(leaf)] = 0.0
+        if leaf.is_nonpos():
+            high[block.slice_of(leaf)] = 0.0
+    return low, high
+
+
+def _factors(
+    expression: cp.Expression, holds_y: Callable[[cp.Expression], bool]
+) -> tuple[list[tuple[cp.Expression, bool]], cp.Expression | None]:
+    """Factors without y of a product taken element by element, and the one factor with y."""
+    if not holds_y(expression):
+        return [(expression, False)], None
+    if isinstance(expression, NegExpression):
+        factors, rest = _factors(expression.args[0], holds_y)
+        return [*factors, (cp.Constant(-1.0), False)] if factors else [], rest
+    if isinstance(expression, DivExpression):
+        above, below = expression.args
+        if holds_y(below):
+            return [], expression
+        factors, rest = _factors(above, holds_y)
+        return [*factors, (below, True)], rest
+    elementwise = isinstance(expression, multiply) or (
+        isinstance(expression, MulExpression) and any(a.is_scalar() for a in expression.args)
+    )
+    if elementwise:
+        first, second = expression.args
+        if holds_y(first) and holds_y(second):
+            return [], expression
+        left, rest_left = _factors(first, holds_y)
+        right, rest_right = _factors(second, holds_y)
+        return left + right, rest_left if rest_left is not None else rest_right
+    return [], expression

@@ -1,0 +1,211 @@
+"""Terms and constraints of an inner problem as tapes, and its Lagrangian's derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.power import PowCone3D, PowConeND
+
+from blomodel.analysis.levels import shorten
+from blomodel.analysis.polynomial import PolynomialFacts, polynomial
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.derivatives import jacobian, vjp
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.tape import Tape
+from blomodel.errors import ModelError
+
+_CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
+_DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
+
+
+class Lagrangian:
+    """sum_k weight_k term_k + sum_i <dual_i, sign_i row_i>, the rows in the constraints' order.
+
+    ``sign`` is +1 where cvxpy's dual multiplies the expression (lhs - rhs, x == 0) and -1 where it
+    multiplies its negative (x >= 0 and the other cones).
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        blocks: Sequence[Block],
+    ) -> None:
+        self.n_terms = len(terms)
+        self.blocks = tuple(blocks)
+        expressions: list[cp.Expression] = []
+        signs, equality, ends = [], [], [0]
+        self.shapes: list[tuple[int, ...]] = []
+        self.is_polyhedral_form = True  # no cone but the nonnegative orthant and zero
+        for constraint in constraints:
+            parts, sign = _rows_of(constraint)
+            size = sum(part.size for part in parts)
+            expressions += parts
+            signs.append(np.full(size, sign))
+            equality.append(np.full(size, isinstance(constraint, Equality | Zero)))
+            self.shapes.append(parts[0].shape if len(parts) == 1 else (size,))
+            ends.append(ends[-1] + size)
+            self.is_polyhedral_form &= not isinstance(constraint, _CONES)
+        self.slices = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.n_rows = ends[-1]
+        self.signs = np.concatenate(signs) if signs else np.zeros(0)
+        self.equality = np.concatenate(equality) if equality else np.zeros(0, bool)
+        self.terms = lower(list(terms), self.blocks)
+        self.rows: Tape | None = lower(expressions, self.blocks) if expressions else None
+
+    @cached_property
+    def terms_grad_x(self) -> Tape:
+        """The weighted terms' gradient in x; the weights come last."""
+        return vjp(self.terms, ("x",))
+
+    @cached_property
+    def terms_grad_y(self) -> Tape:
+        """The weighted terms' gradient in y; the weights come last."""
+        return vjp(self.terms, ("y",))
+
+    @cached_property
+    def _rows_grad_x(self) -> Tape:
+        assert self.rows is not None
+        return vjp(self.rows, ("x",))
+
+    @cached_property
+    def _rows_grad_y(self) -> Tape:
+        assert self.rows is not None
+        return vjp(self.rows, ("y",))
+
+    @cached_property
+    def term_facts(self) -> PolynomialFacts:
+        """Degrees of the terms in y, and how their coefficients depend on x."""
+        return polynomial(self.terms)
+
+    @cached_property
+    def row_facts(self) -> PolynomialFacts | None:
+        """The same for the constraints' rows."""
+        return None if self.rows is None else polynomial(self.rows)
+
+    @cached_property
+    def rows_move_with_x(self) -> bool:
+        """Whether any constraint can change with x."""
+        facts = self.row_facts
+        return facts is not None and bool(
+            (facts.degree > 2).any() or (facts.coefficient_class >= 2).any()
+        )
+
+    def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
+        """The duals of all constraints as one vector."""
+        if not duals:
+            return np.zeros(0)
+        return np.concatenate([np.asarray(dual, float).ravel(order="F") for dual in duals])
+
+    def split(self, multipliers: np.ndarray) -> list[np.ndarray]:
+        """One array per constraint, in its shape."""
+        return [
+            multipliers[part] if len(shape) == 1 else multipliers[part].reshape(shape, order="F")
+            for part, shape in zip(self.slices, self.shapes, strict=True)
+        ]
+
+    def gradient_x(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> np.ndarray:
+        """Gradient in x: the derivative of the optimal value, by the envelope theorem."""
+        slope = self.terms_grad_x(x, y, p, weights)
+        if self.rows_move_with_x:
+            slope += self._rows_grad_x(x, y, p, self.signs * multipliers)
+        return slope
+
+    def solution_jacobian(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        tolerance: float = 1e-7,
+    ) -> np.ndarray | None:
+        """Derivative of the minimiser in x from the optimality system of the active rows.
+
+        None unless multipliers and slacks tell the active rows apart and the minimiser is unique.
+        """
+        cotangent = self.signs * multipliers
+        H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
+        R = sp.csc_array(jacobian(self.terms_grad_y, ("x",), (x, y, p, weights)))
+        n, nx = R.shape
+        A, B = sp.csr_array((0, n)), sp.csr_array((0, nx))
+        if self.rows is not None:
+            H = H + jacobian(self._rows_grad_y, ("y",), (x, y, p, cotangent))
+            R = R + jacobian(self._rows_grad_y, ("x",), (x, y, p, cotangent))
+            slack = -self.signs * self.rows(x, y, p)
+            reach_slack = tolerance * max(1.0, np.abs(y).max(initial=0.0))
+            reach_dual = tolerance * max(1.0, np.abs(multipliers).max(initial=0.0))
+            active = (multipliers > reach_dual) | self.equality
+            if ((slack <= reach_slack) & ~active).any():
+                return None  # a row touches without pushing: the minimiser has a kink here
+            chosen = np.flatnonzero(active)
+            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            B = sp.csr_array(jacobian(self.rows, ("x",), (x, y, p)))[chosen]
+        return _solve_sensitivity(H, A, R, B)
+
+
+def _solve_sensitivity(
+    H: sp.csc_array, A: sp.csr_array, R: sp.csc_array, B: sp.csr_array
+) -> np.ndarray | None:
+    """dy of [H A'; A 0] (dy, dl) = -(R, B), or None when dy is not determined."""
+    n, k = H.shape[0], A.shape[0]
+    right = -np.vstack([R.toarray(), B.toarray()])
+    if n + k > _DENSE_LIMIT:
+        K = sp.block_array([[H, A.T], [A, None]], format="csc") if k else sp.csc_array(H)
+        try:
+            solution = spl.splu(K).solve(right)
+        except RuntimeError:
+            return None
+        residual = np.abs(K @ solution - right).max(initial=0.0)
+        return solution[:n] if residual <= 1e-8 * (1.0 + np.abs(right).max(initial=0.0)) else None
+    dense = A.toarray()
+    # dy = particular + Z u, with Z spanning the directions that keep the active rows active.
+    u_, values, vt = (
+        scipy.linalg.svd(dense, full_matrices=True) if k else (None, np.zeros(0), np.eye(n))
+    )
+    rank = int((values > 1e-10 * values.max(initial=0.0)).sum()) if k else 0
+    particular = np.zeros((n, right.shape[1]))
+    if k:
+        image = u_.T @ right[n:]
+        if np.abs(image[rank:]).max(initial=0.0) > 1e-8 * (1.0 + np.abs(image).max(initial=0.0)):
+            return None  # dependent rows that move apart: the active set cannot stay
+        particular = vt[:rank].T @ (image[:rank] / values[:rank, None])
+    Z = vt[rank:].T
+    if Z.shape[1] == 0:
+        return particular
+    full = H.toarray()
+    reduced = Z.T @ full @ Z
+    spectrum = np.linalg.eigvalsh((reduced + reduced.T) / 2)
+    if spectrum[0] <= 1e-9 * max(np.abs(full).max(), 1e-12):
+        return None  # flat direction: the minimiser is not unique
+    return particular + Z @ np.linalg.solve(reduced, Z.T @ (right[:n] - full @ particular))
+
+
+def _rows_of(constraint: Constraint) -> tuple[list[cp.Expression], float]:
+    if isinstance(constraint, Inequality | Equality):
+        return [constraint.expr], 1.0
+    if isinstance(constraint, NonPos | Zero):
+        return [constraint.args[0]], 1.0
+    if isinstance(constraint, NonNeg | PSD):
+        return [constraint.args[0]], -1.0
+    if isinstance(constraint, _CONES):
+        return list(constraint.args), -1.0
+    raise ModelError(
+        f"Constraint {shorten(constraint)!r} is a {type(constraint).__name__}; equalities, "
+        "inequalities and the cones SOC, PSD, ExpCone, PowCone3D and PowConeND are supported."
+    )

@@ -1,0 +1,272 @@
+"""The compiled model: every function of the problem as numbers, ready for the methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.analysis.levels import Levels
+from blomodel.analysis.polynomial import polynomial
+from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.derivatives import gradient, hessian, jacobian, vjp
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.parametric import ParametricProgram
+from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
+
+CONSTANT, AFFINE = 1, 2  # coefficient classes of analysis.polynomial
+
+
+class Model:
+    """Both levels, compiled.
+
+    Everything is stated for minimisation: ``f`` above, ``g`` below. Rows are ``<= 0`` or ``== 0``.
+
+    Attributes
+    ----------
+    x, y, p : Block
+        Upper variables, lower variables, parameters.
+    f, f_grad : Tape
+        Upper objective and its gradient in (x, y).
+    upper_in, upper_eq, lower_in, lower_eq : Rows
+    lower_program : ParametricProgram
+        The lower level at fixed x: its solution, value, multipliers and the gradient of its value.
+    x_bounds : tuple of arrays
+        Bounds on x that constraints in a single variable imply.
+    """
+
+    def __init__(
+        self,
+        upper_objective: cp.Expression,
+        upper_constraints: Sequence[Constraint],
+        lower_objective: cp.Expression,
+        lower_constraints: Sequence[Constraint],
+        levels: Levels,
+    ) -> None:
+        plain_upper = [plain_copy(variable) for variable in levels.upper]
+        plain_lower = [plain_copy(variable) for variable in levels.lower]
+        substitute = Substitution((*levels.upper, *levels.lower), (*plain_upper, *plain_lower))
+        self.f_expression = substitute(upper_objective)
+        self.g_expression = substitute(lower_objective)
+        self.upper_constraints = [substitute(c) for c in upper_constraints]
+        self.lower_constraints = [substitute(c) for c in lower_constraints]
+        for variable, plain in zip(levels.upper, plain_upper, strict=True):
+            self.upper_constraints += attribute_constraints(variable, plain)
+        for variable, plain in zip(levels.lower, plain_lower, strict=True):
+            self.lower_constraints += attribute_constraints(variable, plain)
+
+        self.x, self.y = Block("x", plain_upper), Block("y", plain_lower)
+        self.p = Block("p", levels.parameters)
+        self.blocks = (self.x, self.y, self.p)
+        self.f = lower([self.f_expression], self.blocks)
+        self.g = lower([self.g_expression], self.blocks)
+        self.f_grad = gradient(self.f, ("x", "y"))
+        self.upper_in = Rows(self.upper_constraints, INEQUALITY, self.blocks)
+        self.upper_eq = Rows(self.upper_constraints, EQUALITY, self.blocks)
+        self.lower_in = Rows(self.lower_constraints, INEQUALITY, self.blocks)
+        self.lower_eq = Rows(self.lower_constraints, EQUALITY, self.blocks)
+        lower_ids = {variable.id for variable in plain_lower}
+        self.coupling_constraints = [
+            c for c in self.upper_constraints if any(v.id in lower_ids for v in c.variables())
+        ]
+        # Signs of hoisted parts must survive new parameter values, so these bounds use none.
+        self.x_bounds = self._find_bounds(None)
+
+    @cached_property
+    def lower_program(self) -> ParametricProgram:
+        """The lower level at fixed x."""
+        return ParametricProgram(
+            [self.g_expression],
+            self.lower_constraints,
+            x=self.x,
+            y=self.y,
+            p=self.p,
+            x_bounds=self.x_bounds,
+            name="lower level",
+        )
+
+    @cached_property
+    def penalised_program(self) -> ParametricProgram:
+        """Upper and lower objective together at fixed x, over all constraints that hold y."""
+        return ParametricProgram(
+            [self.f_expression, self.g_expression],
+            [*self.lower_constraints, *self.coupling_constraints],
+            x=self.x,
+            y=self.y,
+            p=self.p,
+            x_bounds=self.x_bounds,
+            name="penalised level",
+        )
+
+    @cached_property
+    def optimistic_program(self) -> ParametricProgram:
+        """The upper objective over the lower minimisers: g(x, y) <= level, level a last parameter."""
+        level = cp.Parameter(name="level")
+        return ParametricProgram(
+            [self.f_expression],
+            [*self.lower_constraints, *self.coupling_constraints, self.g_expression <= level],
+            x=self.x,
+            y=self.y,
+            p=Block("p", (*self.p.leaves, level)),
+            x_bounds=self.x_bounds,
+            name="optimistic choice",
+        )
+
+    @cached_property
+    def relaxation_program(self) -> ParametricProgram:
+        """The upper objective over both levels' constraints: what the upper level could wish for."""
+        return self._joint_program([self.f_expression], self.p, "relaxation")
+
+    @cached_property
+    def projection_program(self) -> ParametricProgram:
+        """The point of both levels' constraints nearest to a given x, the last parameter."""
+        anchor = cp.Parameter(self.x.size, name="anchor")
+        distance = sum(
+            cp.sum_squares(cp.vec(leaf, order="F") - anchor[self.x.slice_of(leaf)])
+            for leaf in self.x.leaves
+        )
+        # The small second part makes y unique.
+        distance += 1e-6 * sum(cp.sum_squares(leaf) for leaf in self.y.leaves)
+        return self._joint_program([distance], Block("p", (*self.p.leaves, anchor)), "projection")
+
+    def _joint_program(
+        self, terms: list[cp.Expression], p: Block, name: str
+    ) -> ParametricProgram:
+        return ParametricProgram(
+            terms,
+            [*self.upper_constraints, *self.lower_constraints],
+            x=Block("x", ()),
+            y=Block("y", (*self.x.leaves, *self.y.leaves)),
+            p=p,
+            x_bounds=(np.empty(0), np.empty(0)),
+            name=name,
+        )
+
+    @cached_property
+    def has_smooth_kkt(self) -> bool:
+        """Whether the lower level's KKT conditions can be written row by row."""
+        return all(as_row(constraint)[0] != SPECTRAL for constraint in self.lower_constraints)
+
+    @cached_property
+    def _lagrangian_gradient(self):  # type: ignore[no-untyped-def]
+        """Tape of grad_y [g + multipliers . rows]; its cotangent is (1, inequality, equality)."""
+        pieces = [self.g_expression]
+        for kind in (INEQUALITY, EQUALITY):
+            pieces += [e for k, e in map(as_row, self.lower_constraints) if k == kind]
+        return vjp(lower(pieces, self.blocks), ("y",))
+
+    def lower_stationarity(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
+    ) -> np.ndarray:
+        """Gradient in y of the lower Lagrangian; multipliers of inequalities, then equalities."""
+        return self._lagrangian_gradient(x, y, p, np.concatenate(([1.0], multipliers)))
+
+    def lower_hessian(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
+    ) -> tuple[sp.csr_array, sp.csr_array]:
+        """Second derivatives of the lower Lagrangian: (y, x) block and (y, y) block."""
+        point = (x, y, p, np.concatenate(([1.0], multipliers)))
+        both = sp.csr_array(jacobian(self._lagrangian_gradient, ("x", "y"), point))
+        return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
+
+    def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
+        """Multipliers of a solved lower program in the order of the rows."""
+        multipliers = np.zeros(len(self.lower_in) + len(self.lower_eq))
+        for rows, shift in ((self.lower_in, 0), (self.lower_eq, len(self.lower_in))):
+            for position, where in rows.slices.items():
+                values = np.asarray(duals[position]).ravel(order="F")
+                # A second-order cone's dual lists the bound's part first: the multiplier of the row.
+                multipliers[where.start + shift : where.stop + shift] = values[
+                    : where.stop - where.start
+                ]
+        return multipliers
+
+    def f_hessian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Hessian of the upper objective in (x, y), dense."""
+        return hessian(self.f, ("x", "y"), (x, y, p)).toarray()
+
+    @cached_property
+    def is_linear_quadratic(self) -> bool:
+        """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
+        return self.has_linear_kkt and self._is_jointly_quadratic(self.f)
+
+    @cached_property
+    def has_linear_kkt(self) -> bool:
+        """Whether all rows, and the lower gradient in y, are affine in (x, y)."""
+        if not self.has_smooth_kkt or self.upper_in.spectral:
+            return False
+        facts = polynomial(self.g, variable="y", coefficient="x")
+        classes = facts.coefficient_class[0]
+        if facts.degree[0] > 2 or classes[2] > CONSTANT or classes[1] > AFFINE:
+            return False
+        every_row = (self.lower_in, self.lower_eq, self.upper_in, self.upper_eq)
+        return all(_is_jointly_affine(rows) for rows in every_row)
+
+    @cached_property
+    def has_affine_upper_rows(self) -> bool:
+        """Whether all upper rows are affine in (x, y)."""
+        return all(_is_jointly_affine(rows) for rows in (self.upper_in, self.upper_eq))
+
+    @staticmethod
+    def _is_jointly_quadratic(tape) -> bool:  # type: ignore[no-untyped-def]
+        in_y = polynomial(tape, variable="y", coefficient="x")
+        in_x = polynomial(tape, variable="x", coefficient="y")
+        return bool(
+            in_y.degree[0] <= 2
+            and in_x.degree[0] <= 2
+            and in_y.coefficient_class[0, 2] <= CONSTANT
+            and in_y.coefficient_class[0, 1] <= AFFINE
+            and in_x.coefficient_class[0, 2] <= CONSTANT
+        )
+
+    def bounds(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on x at the present parameter values."""
+        return self._find_bounds(p) if self.p.size else self.x_bounds
+
+    def _find_bounds(self, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on single upper variables, read off the affine rows that hold nothing else."""
+        lower_bound = np.full(self.x.size, -np.inf)
+        upper_bound = np.full(self.x.size, np.inf)
+        zero_x, zero_y = np.zeros(self.x.size), np.zeros(self.y.size)
+        parameters = np.zeros(self.p.size) if p is None else p
+        for rows, is_equality in ((self.upper_in, False), (self.upper_eq, True)):
+            if rows.tape is None:
+                continue
+            in_x = polynomial(rows.tape, variable="x", coefficient="y")
+            in_y = polynomial(rows.tape, variable="y", coefficient="x")
+            usable = (in_x.degree == 1) & (in_y.degree == 0)
+            usable &= in_x.coefficient_class[:, 1] <= CONSTANT
+            if p is None and self.p.size:
+                usable &= polynomial(rows.tape, variable="p", coefficient="x").degree == 0
+            if not np.any(usable):
+                continue
+            constants = rows.tape(zero_x, zero_y, parameters)
+            matrix = sp.csr_array(jacobian(rows.tape, ("x",), (zero_x, zero_y, parameters)))
+            for row in np.flatnonzero(usable):
+                start, stop = matrix.indptr[row], matrix.indptr[row + 1]
+                held = [k for k in range(start, stop) if matrix.data[k] != 0]
+                if len(held) != 1:
+                    continue
+                column, slope = matrix.indices[held[0]], matrix.data[held[0]]
+                bound = -constants[row] / slope
+                if slope > 0 or is_equality:
+                    upper_bound[column] = min(upper_bound[column], bound)
+                if slope < 0 or is_equality:
+                    lower_bound[column] = max(lower_bound[column], bound)
+        return lower_bound, upper_bound
+
+
+def _is_jointly_affine(rows: Rows) -> bool:
+    if rows.tape is None:
+        return True
+    in_y = polynomial(rows.tape, variable="y", coefficient="x")
+    return bool(
+        np.all(in_y.degree <= 1)
+        and np.all(in_y.coefficient_class[:, 1] <= CONSTANT)
+        and np.all(in_y.coefficient_class[:, 0] <= AFFINE)
+    )

@@ -1,0 +1,182 @@
+"""The weighted objective of a conic inner problem, written so that the weights can change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.utilities.scopes import dpp_scope
+
+from blomodel.analysis.levels import shorten
+from blomodel.compiler.convexity import explain_nonconvex
+from blomodel.compiler.derivatives import jvp, vjp
+from blomodel.compiler.hoisting import Hoister, signed_factor
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.probing import MatrixProbe
+from blomodel.errors import NonconvexLowerError
+
+
+class WeightedObjective:
+    """sum_k w_k term_k as a cvxpy expression in parameters.
+
+    Summands that are quadratic in y are merged by their coefficients: |F y|^2 / 2 + q'y. The others
+    are hoisted; one that holds parameters enters through an epigraph variable, since a product of
+    parameters would have to be canonicalised again at each x.
+    """
+
+    def __init__(self, hoister: Hoister, terms: Sequence[cp.Expression], name: str) -> None:
+        self.hoister, self.name = hoister, name
+        self.n = hoister.blocks[1].size
+        self.epigraphs: list[Constraint] = []
+        self._weights = [cp.Parameter(nonneg=True) for _ in terms] if len(terms) > 1 else []
+        self._why: list[str] = [""] * len(terms)  # reasons against each term
+        pieces: list[cp.Expression] = []
+        groups: list[cp.Expression] = []
+        is_constant = True
+        for index, term in enumerate(terms):
+            group, others, constant = self._sort(term)
+            groups.append(_total(group))
+            is_constant &= constant
+            pieces += self._others(index, len(terms), term, others)
+        pieces += self._quadratic(groups, terms, is_constant)
+        self.expression = _total(pieces)
+
+    def _sort(self, term: cp.Expression) -> tuple[list[cp.Expression], list[cp.Expression], bool]:
+        """Quadratic summands, the others rewritten, and whether the quadratic ones are constant."""
+        group, others, is_constant = [], [], True
+        for part in _summands(term):
+            if not self.hoister.holds_y(part):
+                continue  # moves the value, not the minimiser
+            _, degree, constant = self.hoister.degrees(part)
+            degree_of_part = int(degree.max())
+            if degree_of_part <= 1 or (degree_of_part == 2 and constant):
+                group.append(part)
+                continue
+            rewritten = self.hoister(part)
+            with dpp_scope():
+                parametric = rewritten.is_convex()
+            if degree_of_part == 2 and not parametric:
+                group.append(part)
+                is_constant = False
+            else:
+                others.append(rewritten)
+        return group, others, is_constant
+
+    def _others(
+        self, index: int, n_terms: int, term: cp.Expression, others: list[cp.Expression]
+    ) -> list[cp.Expression]:
+        for part in others:
+            if part.is_convex():
+                continue
+            reason = (
+                f"{shorten(term)!r} is not known to be convex in the lower variables: "
+                + explain_nonconvex(part)
+            )
+            if index == n_terms - 1:
+                raise NonconvexLowerError(f"{self.name}: {reason}")
+            self._why[index] = reason
+            return []
+        if n_terms == 1:
+            return others
+        weight = self._weights[index]
+        plain = [weight * part for part in others if not part.parameters()]
+        moving = [part for part in others if part.parameters()]
+        if moving:
+            level = cp.Variable()
+            self.epigraphs.append(_total(moving) <= level)
+            plain.append(weight * level)
+        return plain
+
+    def _quadratic(
+        self, groups: list[cp.Expression], terms: Sequence[cp.Expression], is_constant: bool
+    ) -> list[cp.Expression]:
+        hoister, y = self.hoister, self.hoister.y_vector
+        self._tape = lower(groups, hoister.blocks)
+        self._slope = vjp(self._tape, ("y",))
+        self._product = jvp(self._slope, ("y",))
+        self._linear = cp.Parameter(self.n)
+        self._factor: cp.Parameter | None = None
+        linear = self._linear @ y
+        if is_constant:
+            x, p = hoister.points[0], np.zeros(hoister.blocks[2].size)
+            Qs = [self._hessian(x, p, unit) for unit in np.eye(len(groups))]
+            self._refuse_concave(Qs[-1], terms[-1])
+            factors = [signed_factor(Q) for Q in Qs]
+            if all(
+                found is not None and (found[0] > 0 or Q.nnz == 0)
+                for found, Q in zip(factors, Qs, strict=True)
+            ):
+                squares = [
+                    (0.5 * self._weights[k] if self._weights else 0.5)
+                    * cp.sum_squares(found[1] @ y)
+                    for k, found in enumerate(factors)
+                    if found is not None and found[1].shape[0]
+                ]
+                return [*squares, linear]
+        self._factor = cp.Parameter((self.n, self.n))
+        return [0.5 * cp.sum_squares(self._factor @ y), linear]
+
+    def _refuse_concave(self, Q: sp.csc_array, term: cp.Expression) -> None:
+        found = signed_factor(Q)
+        if Q.nnz and (found is None or found[0] < 0):
+            value = np.linalg.eigvalsh(Q.toarray())[0]
+            raise NonconvexLowerError(
+                f"{self.name}: the objective {shorten(term)!r} is not known to be convex in the "
+                "lower variables: the Hessian of its quadratic part has the eigenvalue "
+                f"{value:.4g}. Restate it, or use a method for nonconvex lower levels."
+            )
+
+    def _hessian(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> sp.csc_array:
+        origin = np.zeros(self.n)
+        probe = MatrixProbe(self.n, self.n)
+        return probe.full(lambda direction: self._product(x, origin, p, weights, direction))
+
+    def why_not_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> str:
+        """Why the weighted objective is not known to be convex here; empty when it is."""
+        for weight, reason in zip(weights, self._why, strict=True):
+            if weight != 0 and reason:
+                return reason
+        if (weights < 0).any():
+            return "a weight is negative"
+        if self._factor is not None:
+            found = signed_factor(self._hessian(x, p, weights))
+            if found is None or found[0] < 0:
+                return "the quadratic part of the weighted objective is not convex in y here"
+        return ""
+
+    def values(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray
+    ) -> Iterator[tuple[cp.Parameter, np.ndarray]]:
+        """The objective's own parameters with their values."""
+        for parameter, weight in zip(self._weights, weights, strict=False):
+            yield parameter, np.array(weight)
+        yield self._linear, self._slope(x, np.zeros(self.n), p, weights)
+        if self._factor is not None:
+            value = np.zeros((self.n, self.n))
+            found = signed_factor(self._hessian(x, p, weights))
+            if found is not None and found[0] > 0:
+                value[: found[1].shape[0]] = found[1].toarray()
+            yield self._factor, value
+
+
+def _summands(expression: cp.Expression, negative: bool = False) -> list[cp.Expression]:
+    if isinstance(expression, AddExpression):
+        return [part for a in expression.args for part in _summands(a, negative)]
+    if isinstance(expression, NegExpression):
+        return _summands(expression.args[0], not negative)
+    scalar = expression if expression.shape == () else cp.sum(expression)
+    return [-scalar if negative else scalar]
+
+
+def _total(parts: Sequence[cp.Expression]) -> cp.Expression:
+    if not parts:
+        return cp.Constant(0.0)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

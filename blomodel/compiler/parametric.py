@@ -1,0 +1,143 @@
+"""Inner problems compiled once and solved for many x: values, minimisers, duals, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.lagrangian import Lagrangian
+from blomodel.compiler.quadratic import QuadraticProgram
+from blomodel.errors import DataError
+from blomodel.inner.answer import Answer, InnerStatus
+
+
+class ParametricProgram:
+    """Minimise over y, at fixed x: sum_k weights_k terms_k(x, y) subject to constraints.
+
+    Parameters
+    ----------
+    terms : sequence of scalar cvxpy expressions
+        All to be minimised; the last one is the lower objective, which must be convex in y.
+    constraints : sequence of cvxpy constraints
+    x, y, p : Block
+        Upper variables, lower variables, parameters.
+    x_bounds : tuple of arrays
+        Bounds on x, from which signs of sub-expressions in x are found.
+    name : str
+        How messages call this problem.
+
+    Attributes
+    ----------
+    kind : {"LP", "QP", "conic"}
+    reason : str
+        Why it is of this kind.
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        *,
+        x: Block,
+        y: Block,
+        p: Block,
+        x_bounds: tuple[np.ndarray, np.ndarray] | None = None,
+        name: str = "lower level",
+    ) -> None:
+        self.x, self.y, self.p, self.name = x, y, p, name
+        unbounded = np.full(x.size, -np.inf), np.full(x.size, np.inf)
+        bounds = unbounded if x_bounds is None else x_bounds
+        self.lagrangian = Lagrangian(terms, constraints, (x, y, p))
+        of_rows = self.lagrangian.row_facts
+        quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
+        affine_rows = of_rows is None or bool((of_rows.degree <= 1).all())
+        self._program: QuadraticProgram | ConicProgram
+        if quadratic and affine_rows and self.lagrangian.is_polyhedral_form:
+            self._program = QuadraticProgram(self.lagrangian, terms, bounds, name)
+            self.kind = self._program.kind
+            what = "linear" if self.kind == "LP" else "quadratic"
+            self.reason = f"the objective is {what} and the constraints are affine in y at fixed x"
+            try:
+                self._program.check(p.pack())
+            except DataError:
+                pass  # a parameter has no value yet; the first solve checks
+        else:
+            from blomodel.compiler.conic import ConicProgram
+
+            self._program = ConicProgram(self.lagrangian, terms, constraints, bounds, name)
+            self.kind = "conic"
+            self.reason = self._why_conic(quadratic, affine_rows)
+
+    def _why_conic(self, quadratic: bool, affine_rows: bool) -> str:
+        if not quadratic:
+            return "the objective is not quadratic in y at fixed x"
+        if not affine_rows:
+            return "a constraint is not affine in y at fixed x"
+        return "a constraint is a second-order, semidefinite, exponential or power cone"
+
+    def solve(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray = (1.0,),
+        warm: bool = True,
+        accuracy: float = 1e-8,
+    ) -> Answer:
+        """Minimise at x; ``warm`` starts from the last answer."""
+        return self._program.solve(x, p, self._weights(weights), warm, accuracy)
+
+    def gradient(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        answer: Answer,
+    ) -> np.ndarray:
+        """Gradient in x of the optimal value (not a number when the answer holds no point)."""
+        if not answer.status.has_point:
+            return np.full(self.x.size, np.nan)
+        weights, multipliers = self._weights(weights), self._multipliers(answer)
+        return self.lagrangian.gradient_x(x, answer.y, p, weights, multipliers)
+
+    def solution_jacobian(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        answer: Answer,
+    ) -> np.ndarray | None:
+        """Derivative of the minimiser in x (n_y by n_x), or None where it does not exist."""
+        if answer.status is not InnerStatus.OPTIMAL or not self._program.is_smooth:
+            return None
+        weights, multipliers = self._weights(weights), self._multipliers(answer)
+        tolerance = 1e-8 if self.kind != "conic" else 1e-5
+        return self.lagrangian.solution_jacobian(x, answer.y, p, weights, multipliers, tolerance)
+
+    def is_convex(
+        self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
+    ) -> bool:
+        """Whether the weighted problem is known to be convex in y at this x."""
+        return self._program.is_convex(x, p, self._weights(weights))
+
+    def convexity(
+        self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
+    ) -> float:
+        """Smallest eigenvalue of the objective's Hessian in y (not a number for conic problems)."""
+        return self._program.convexity(x, p, self._weights(weights))
+
+    def _weights(self, weights: Sequence[float] | np.ndarray) -> np.ndarray:
+        vector = np.asarray(weights, float)
+        if vector.shape != (self.lagrangian.n_terms,):
+            raise ValueError(
+                f"{self.name}: {self.lagrangian.n_terms} terms need that many weights, got {weights!r}."
+            )
+        return vector
+
+    def _multipliers(self, answer: Answer) -> np.ndarray:
+        if answer.multipliers is not None:
+            return answer.multipliers
+        return self.lagrangian.flatten(answer.duals)

@@ -1,0 +1,132 @@
+"""Constraints as rows: inequalities ``<= 0`` and equalities ``== 0``, compiled to tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.analysis.levels import shorten
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.derivatives import jacobian
+from blomodel.compiler.lowering import lower
+from blomodel.errors import ModelError
+
+INEQUALITY, EQUALITY, SPECTRAL = "inequality", "equality", "spectral"
+
+
+def as_row(constraint: Constraint) -> tuple[str, cp.Expression]:
+    """The kind of row that a constraint is, and the expression that stands on it."""
+    if isinstance(constraint, Inequality):
+        return INEQUALITY, constraint.expr
+    if isinstance(constraint, NonPos):
+        return INEQUALITY, constraint.args[0]
+    if isinstance(constraint, NonNeg):
+        return INEQUALITY, -constraint.args[0]
+    if isinstance(constraint, Equality | Zero):
+        return EQUALITY, constraint.expr if isinstance(constraint, Equality) else constraint.args[0]
+    if isinstance(constraint, SOC):
+        bound, vectors = constraint.args
+        if vectors.ndim <= 1:
+            return INEQUALITY, cp.norm(vectors, 2) - bound
+        return INEQUALITY, cp.norm(vectors, 2, axis=constraint.axis) - bound
+    if isinstance(constraint, ExpCone):
+        first, second, third = constraint.args
+        return INEQUALITY, cp.multiply(second, cp.exp(first / second)) - third
+    if isinstance(constraint, PSD):
+        return SPECTRAL, constraint.args[0]
+    raise ModelError(
+        f"Constraint {shorten(constraint)!r} is a {type(constraint).__name__}, which is not supported; "
+        "equalities, inequalities, SOC, ExpCone and PSD constraints are."
+    )
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Values of rows at a point, and their Jacobians in x and y."""
+
+    value: np.ndarray
+    in_x: sp.csr_array
+    in_y: sp.csr_array
+
+
+class Rows:
+    """One kind of row of a list of constraints, as a single tape.
+
+    Parameters
+    ----------
+    constraints : sequence of cvxpy constraints
+    kind : {"inequality", "equality"}
+        Spectral rows (positive semidefinite matrices) are turned into one inequality for each
+        eigenvalue when ``kind`` is "inequality".
+    blocks : sequence of Block
+        The blocks "x", "y" and "p".
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], kind: str, blocks: Sequence[Block]) -> None:
+        self.slices: dict[int, slice] = {}
+        self.labels: list[str] = []
+        expressions, end = [], 0
+        self.spectral = [
+            (position, row[1])
+            for position, row in enumerate(map(as_row, constraints))
+            if kind == INEQUALITY and row[0] == SPECTRAL
+        ]
+        for position, constraint in enumerate(constraints):
+            row_kind, expression = as_row(constraint)
+            if row_kind != kind:
+                continue
+            expressions.append(expression)
+            self.slices[position] = slice(end, end + expression.size)
+            self.labels += [shorten(constraint, 60)] * expression.size
+            end += expression.size
+        self.n_smooth = end
+        self.tape = lower(expressions, blocks) if expressions else None
+        self._spectral_tapes = []
+        for position, expression in self.spectral:
+            side = expression.shape[0]
+            self._spectral_tapes.append((side, lower([expression], blocks)))
+            self.slices[position] = slice(end, end + side)
+            self.labels += [shorten(constraints[position], 60)] * side
+            end += side
+        self.size = end
+        self._sizes = (blocks[0].size, blocks[1].size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """The rows' values at a point."""
+        parts = [self.tape(x, y, p)] if self.tape is not None else []
+        for side, tape in self._spectral_tapes:
+            matrix = tape(x, y, p).reshape(side, side, order="F")
+            parts.append(-np.linalg.eigvalsh((matrix + matrix.T) / 2))
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def linearise(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> Linearisation:
+        """Values and Jacobians at a point."""
+        n_x, n_y = self._sizes
+        if self.size == 0:
+            return Linearisation(
+                np.empty(0), sp.csr_array((0, n_x), dtype=float), sp.csr_array((0, n_y), dtype=float)
+            )
+        values, jacobians = [], []
+        if self.tape is not None:
+            values.append(self.tape(x, y, p))
+            jacobians.append(jacobian(self.tape, ("x", "y"), (x, y, p)))
+        for side, tape in self._spectral_tapes:
+            matrix = tape(x, y, p).reshape(side, side, order="F")
+            eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+            # The derivative of a simple eigenvalue in a matrix entry is v_i v_j.
+            gradients = np.stack([np.outer(v, v).ravel(order="F") for v in vectors.T])
+            values.append(-eigenvalues)
+            jacobians.append(sp.csr_array(-gradients @ jacobian(tape, ("x", "y"), (x, y, p))))
+        stacked = sp.csr_array(sp.vstack(jacobians))
+        return Linearisation(
+            np.concatenate(values), sp.csr_array(stacked[:, :n_x]), sp.csr_array(stacked[:, n_x:])
+        )

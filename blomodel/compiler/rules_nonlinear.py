@@ -1,0 +1,265 @@
+"""Lowering rules for nonlinear atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.cummax import cummax
+from cvxpy.atoms.cumprod import cumprod
+from cvxpy.atoms.elementwise.abs import abs as abs_atom
+from cvxpy.atoms.elementwise.entr import entr
+from cvxpy.atoms.elementwise.exp import exp
+from cvxpy.atoms.elementwise.huber import huber
+from cvxpy.atoms.elementwise.hyperbolic import asinh, atanh, sinh, tanh
+from cvxpy.atoms.elementwise.kl_div import kl_div
+from cvxpy.atoms.elementwise.log import log
+from cvxpy.atoms.elementwise.log1p import log1p
+from cvxpy.atoms.elementwise.logistic import logistic
+from cvxpy.atoms.elementwise.maximum import maximum
+from cvxpy.atoms.elementwise.minimum import minimum
+from cvxpy.atoms.elementwise.normcdf import normcdf
+from cvxpy.atoms.elementwise.power import Power, PowerApprox
+from cvxpy.atoms.elementwise.rel_entr import rel_entr
+from cvxpy.atoms.elementwise.trig import cos, sin, tan
+from cvxpy.atoms.elementwise.xexp import xexp
+from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
+from cvxpy.atoms.gmatmul import gmatmul
+from cvxpy.atoms.log_sum_exp import log_sum_exp
+from cvxpy.atoms.max import max as max_atom
+from cvxpy.atoms.min import min as min_atom
+from cvxpy.atoms.norm1 import norm1
+from cvxpy.atoms.norm_inf import norm_inf
+from cvxpy.atoms.pnorm import Pnorm, PnormApprox
+from cvxpy.atoms.prod import Prod
+from cvxpy.atoms.quad_form import QuadForm, SymbolicQuadForm
+from cvxpy.atoms.quad_over_lin import quad_over_lin
+from cvxpy.atoms.sum_largest import sum_largest
+
+from blomodel.atoms import sigmoid
+from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.lowering import Lowering, Operand, rule, run_order
+from blomodel.compiler.rules_affine import apply_left, sum_along
+from blomodel.kernels import machine as op
+
+_ELEMENTWISE = {
+    exp: op.EXP, log: op.LOG, log1p: op.LOG1P, sin: op.SIN, cos: op.COS, tan: op.TAN,
+    sinh: op.SINH, tanh: op.TANH, asinh: op.ASINH, atanh: op.ATANH, abs_atom: op.ABS,
+    logistic: op.SOFTPLUS, sigmoid: op.SIGMOID, entr: op.ENTR, normcdf: op.NORMCDF,
+}
+
+
+@rule(*_ELEMENTWISE)
+def _elementwise(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return lowering.builder.unary(_ELEMENTWISE[type(atom)], args[0].node)
+
+
+def _attribute(lowering: Lowering, value: Any) -> int:
+    """An exponent or threshold: a number, or a parameter that is an input of the tape."""
+    return lowering.lower(cp.Expression.cast_to_const(value)).node
+
+
+@rule(Power, PowerApprox)
+def _power(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    exponent = _attribute(lowering, atom.p)
+    return lowering.builder.binary(op.POWER, args[0].node, exponent, atom.size)
+
+
+@rule(huber)
+def _huber(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    # With c = x clipped to [-M, M], the function is c (2 x - c): x^2 inside, 2 M |x| - M^2 outside.
+    b, x = lowering.builder, args[0].node
+    bound = _attribute(lowering, atom.M)
+    below = b.binary(op.MINIMUM, x, bound, atom.size)
+    clipped = b.binary(op.MAXIMUM, below, b.unary(op.NEG, bound), atom.size)
+    return b.mul(clipped, b.sub(b.scale(2.0, x), clipped, atom.size), atom.size)
+
+
+@rule(xexp)
+def _x_exp(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return lowering.builder.mul(args[0].node, lowering.builder.unary(op.EXP, args[0].node))
+
+
+@rule(rel_entr, kl_div)
+def _relative_entropy(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    x, y = (lowering.spread(arg, atom.shape) for arg in args)
+    entropy = b.binary(op.REL_ENTR, x, y, atom.size)
+    if isinstance(atom, rel_entr):
+        return entropy
+    return b.add(b.sub(entropy, x, atom.size), y, atom.size)
+
+
+@rule(maximum, minimum)
+def _extreme_of_arguments(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    opcode = op.MAXIMUM if isinstance(atom, maximum) else op.MINIMUM
+    best, *others = (lowering.spread(arg, atom.shape) for arg in args)
+    for other in others:
+        best = lowering.builder.binary(opcode, best, other, atom.size)
+    return best
+
+
+# Reductions along axes
+
+
+@rule(max_atom)
+def _max(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return lowering.builder.segments(op.SEGMENT_MAX, *lowering.runs(args[0], atom.axis))
+
+
+@rule(min_atom)
+def _min(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    elements, length = lowering.runs(args[0], atom.axis)
+    return b.unary(op.NEG, b.segments(op.SEGMENT_MAX, b.unary(op.NEG, elements), length))
+
+
+@rule(norm1)
+def _norm1(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    magnitudes = lowering.builder.unary(op.ABS, args[0].node)
+    return sum_along(lowering.builder, magnitudes, args[0].shape, atom.axis)
+
+
+@rule(norm_inf)
+def _norm_inf(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    elements, length = lowering.runs(args[0], atom.axis)
+    return b.segments(op.SEGMENT_MAX, b.unary(op.ABS, elements), length)
+
+
+@rule(Pnorm, PnormApprox)
+def _pnorm(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b, p = lowering.builder, float(atom.p)
+    elements, length = lowering.runs(args[0], atom.axis)
+    if p == 2.0:
+        return b.segments(op.NORM, elements, length)
+    magnitudes = b.unary(op.ABS, elements) if p > 1.0 else elements
+    # The norm is homogeneous, so that a scale may be taken out and held fixed. With the largest
+    # element for it the sum is at least 1, except for a vector of zeros, where the maximum below
+    # picks the constant and gives the subgradient zero.
+    largest = b.freeze(b.segments(op.SEGMENT_MAX, magnitudes, length))
+    scaled = b.binary(op.SAFE_DIV, magnitudes, b.repeat(largest, length), b.size(elements))
+    powers = b.binary(op.POWER, scaled, b.constant(p), b.size(elements))
+    total = b.binary(op.MAXIMUM, b.sum(powers, length), b.constant(1.0))
+    return b.mul(largest, b.binary(op.POWER, total, b.constant(1.0 / p)))
+
+
+@rule(log_sum_exp)
+def _log_sum_exp(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    # The shift by the largest element cancels in exact arithmetic, so it is held fixed.
+    b = lowering.builder
+    elements, length = lowering.runs(args[0], atom.axis)
+    largest = b.freeze(b.segments(op.SEGMENT_MAX, elements, length))
+    shifted = b.sub(elements, b.repeat(largest, length), b.size(elements))
+    return b.add(largest, b.unary(op.LOG, b.sum(b.unary(op.EXP, shifted), length)))
+
+
+@rule(sum_largest)
+def _sum_largest(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    elements, length = lowering.runs(args[0], atom.axis)
+    whole = int(np.floor(atom.k))
+    if whole >= length:
+        return b.sum(elements, length)
+
+    def mask(count: int) -> int:
+        return b.segments(op.LARGEST, elements, length, count)
+
+    # A fraction of the next largest element counts if k is not a whole number.
+    fraction = float(atom.k) - whole
+    weights = mask(whole) if whole else b.zeros(b.size(elements))
+    if fraction:
+        weights = b.add(b.scale(1.0 - fraction, weights), b.scale(fraction, mask(whole + 1)))
+    return b.sum(b.mul(weights, elements), length)
+
+
+def _halving_product(b: TapeBuilder, elements: int, length: int) -> int:
+    """Products of runs by multiplying halves: exact derivatives even where factors are zero."""
+    count = b.size(elements) // length
+    while length > 1:
+        half = length // 2
+        begins = length * np.arange(count)[:, None]
+        left = b.gather(elements, (begins + np.arange(half)).ravel())
+        right = b.gather(elements, (begins + half + np.arange(half)).ravel())
+        products = b.mul(left, right, count * half)
+        if length % 2:
+            rest = begins + length - 1
+            at = np.arange(count)[:, None] * (half + 1)
+            products = b.select(
+                count * (half + 1),
+                [(products, np.arange(count * half), (at + np.arange(half)).ravel()),
+                 (elements, rest.ravel(), (at + half).ravel())],
+            )
+        elements, length = products, half + length % 2
+    return elements
+
+
+@rule(Prod)
+def _prod(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return _halving_product(lowering.builder, *lowering.runs(args[0], atom.axis))
+
+
+@rule(GeoMean, GeoMeanApprox)
+def _geo_mean(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    elements, length = lowering.runs(args[0], atom.axis)
+    count = b.size(elements) // length
+    kept = np.flatnonzero(atom._keep)
+    elements = b.gather(elements, (length * np.arange(count)[:, None] + kept).ravel())
+    weights = np.tile([float(weight) for weight in atom.w], count)
+    powers = b.binary(op.POWER, elements, b.constant(weights), b.size(elements))
+    return _halving_product(b, powers, len(kept))
+
+
+@rule(quad_over_lin)
+def _quad_over_lin(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b, x = lowering.builder, args[0].node
+    squares = sum_along(b, b.mul(x, x), args[0].shape, atom.axis)
+    return b.div(squares, args[1].node, atom.size)
+
+
+@rule(QuadForm, SymbolicQuadForm)
+def _quad_form(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    vector, matrix = args
+    if matrix.shape != (vector.size, vector.size):
+        return lowering.lower(atom.original_expression).node
+    x = vector.node
+    product = apply_left(lowering, matrix, vector.size, vector.size, x, 1)
+    return lowering.builder.dot(x, product)
+
+
+@rule(gmatmul)
+def _geometric_product(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    b = lowering.builder
+    matrix = lowering.lower(cp.Expression.cast_to_const(atom.A))
+    m, k = matrix.shape
+    logarithms = b.unary(op.LOG, args[0].node)
+    product = apply_left(lowering, matrix, m, k, logarithms, args[0].size // k)
+    return b.unary(op.EXP, product)
+
+
+@rule(cumprod, cummax)
+def _cumulative(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    """Combine with the value 1, 2, 4, ... places before: as many steps as the length has bits."""
+    b = lowering.builder
+    order, length = run_order(args[0].shape, atom.axis)
+    values = b.gather(args[0].node, order)
+    place = np.arange(len(order)) % length if len(order) else np.zeros(0, int)
+    combine: Callable[[int, int], int] = b.mul
+    if isinstance(atom, cummax):
+
+        def combine(earlier: int, later: int) -> int:
+            return b.binary(op.MAXIMUM, earlier, later)
+
+    step = 1
+    while step < length:
+        has_earlier = place >= step
+        late, early = np.flatnonzero(has_earlier), np.flatnonzero(~has_earlier)
+        combined = combine(b.gather(values, late - step), b.gather(values, late))
+        values = b.select(
+            len(order), [(combined, np.arange(len(late)), late), (values, early, early)]
+        )
+        step *= 2
+    return b.gather(values, np.argsort(order))

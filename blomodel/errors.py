@@ -1,0 +1,51 @@
+"""The exceptions of this library; each message names what was asked, what is wrong and what works."""
+
+from __future__ import annotations
+
+
+class BlomodelError(Exception):
+    """Base class: catch this to catch every error the library raises on purpose."""
+
+
+class ModelError(BlomodelError, ValueError):
+    """The problem as stated cannot be a bilevel problem of this library."""
+
+
+class LevelError(ModelError):
+    """A variable belongs to no level, or to both."""
+
+
+class VariableTypeError(ModelError):
+    """Integer, boolean or complex variables, which no method here handles."""
+
+
+class DataError(ModelError):
+    """Data that is missing, not finite or of the wrong shape."""
+
+
+class UnsupportedAtomError(ModelError):
+    """A cvxpy atom that the compiler has no rule for."""
+
+
+class NonconvexLowerError(ModelError):
+    """The lower level is not convex in its own variables, which the chosen method needs."""
+
+
+class UnknownMethodError(BlomodelError, ValueError):
+    """No method has this name."""
+
+
+class UnknownSettingError(BlomodelError, TypeError):
+    """The method has no setting of this name, or the value cannot be one."""
+
+
+class SolverError(BlomodelError, RuntimeError):
+    """A numerical solver failed in a way that leaves no answer to report."""
+
+
+class LowerLevelError(ModelError):
+    """The lower level has no answer (infeasible or unbounded) at any x that was tried."""
+
+    def __init__(self, message: str, x: object = None) -> None:
+        super().__init__(message)
+        self.x = x

@@ -1,0 +1,1 @@
+"""Solvers for the single-level problems inside a method, one file each."""

@@ -1,0 +1,129 @@
+"""Cone programs by Clarabel, called directly: interior point, accurate, no warm start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.inner.answer import InnerStatus
+
+_STATUS = {
+    "Solved": InnerStatus.OPTIMAL,
+    "AlmostSolved": InnerStatus.INACCURATE,
+    "PrimalInfeasible": InnerStatus.INFEASIBLE,
+    "AlmostPrimalInfeasible": InnerStatus.INFEASIBLE,
+    "DualInfeasible": InnerStatus.UNBOUNDED,
+    "AlmostDualInfeasible": InnerStatus.UNBOUNDED,
+}
+# Clarabel's absolute tolerances cannot go below what double precision allows.
+_TIGHTEST = 1e-12
+
+
+@dataclass(slots=True)
+class ConicResult:
+    """Raw result: primal x, dual z and slack s of min .5 x'Px + q'x s.t. Ax + s = b, s in K."""
+
+    status: InnerStatus
+    x: np.ndarray
+    z: np.ndarray
+    s: np.ndarray
+    iterations: int
+    native: str  # Clarabel's own word for the outcome
+
+
+def settings(accuracy: float, updatable: bool = False) -> clarabel.DefaultSettings:
+    """Tolerances for a wanted accuracy; ``updatable`` gives up presolve to allow new data."""
+    options = clarabel.DefaultSettings()
+    options.verbose = False
+    options.max_threads = 1
+    options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = max(accuracy, _TIGHTEST)
+    # An almost-solved answer is still useful here when it is much better than Clarabel's default.
+    options.reduced_tol_gap_abs = options.reduced_tol_gap_rel = 1e-6
+    options.reduced_tol_feas = 1e-6
+    if updatable:
+        options.presolve_enable = False
+        options.chordal_decomposition_enable = False
+    return options
+
+
+class ClarabelSolver:
+    """One cone program whose numbers change but whose sparsity does not."""
+
+    def __init__(self, cones: list[Any]) -> None:
+        self.cones = cones
+        self._solver: Any = None
+        self._accuracy = np.nan
+
+    def solve(
+        self,
+        P: sp.csc_array,
+        q: np.ndarray,
+        A: sp.csc_array,
+        b: np.ndarray,
+        accuracy: float = 1e-9,
+        reuse: bool = False,
+    ) -> ConicResult:
+        """Solve; P is the upper triangle. ``reuse`` promises the sparsity of the last call."""
+        finite = np.isfinite(q).all() and np.isfinite(P.data).all() and np.isfinite(A.data).all()
+        if not finite or np.isnan(b).any():
+            return _failure(len(q), len(b), "NotFinite")
+        solver = self._solver if reuse and accuracy == self._accuracy else None
+        # Presolve removes rows without a bound (b infinite), which an update could not bring back.
+        updatable = reuse and bool(np.isfinite(b).all())
+        try:
+            if solver is not None and updatable and solver.is_data_update_allowed():
+                solver.update(P=P, q=q, A=A, b=b)
+            else:
+                options = settings(accuracy, updatable)
+                solver = clarabel.DefaultSolver(P, q, A, b, self.cones, options)
+                self._solver = solver if updatable else None
+                self._accuracy = accuracy
+            raw = solver.solve()
+        except BaseException as error:  # Rust panics do not derive from Exception
+            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+                raise
+            self._solver = None
+            return _failure(len(q), len(b), str(error) or type(error).__name__)
+        native = str(raw.status)
+        status = _STATUS.get(native, InnerStatus.FAILED)
+        x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
+        if status is InnerStatus.FAILED and raw.r_prim < 1e-6 and raw.r_dual < 1e-6:
+            # The last step was too short for the tolerance, yet the point is nearly optimal.
+            gap = abs(raw.obj_val - raw.obj_val_dual)
+            if gap <= 1e-6 * (1.0 + abs(raw.obj_val)):
+                status = InnerStatus.INACCURATE
+        return ConicResult(status, x, z, s, int(raw.iterations), native)
+
+
+def solve_quadratic(
+    P: sp.csc_array,
+    q: np.ndarray,
+    A: sp.csc_array,
+    b: np.ndarray,
+    equality: np.ndarray,
+    accuracy: float = 1e-9,
+) -> ConicResult:
+    """Solve min .5 y'Py + q'y s.t. Ay <= b, with = on the rows marked in ``equality``."""
+    order = np.argsort(~equality, kind="stable")
+    n_equal = int(equality.sum())
+    cones = []
+    if n_equal:
+        cones.append(clarabel.ZeroConeT(n_equal))
+    if n_equal < len(b):
+        cones.append(clarabel.NonnegativeConeT(len(b) - n_equal))
+    rows = sp.csc_array(sp.csr_array(A)[order])
+    result = ClarabelSolver(cones).solve(sp.csc_array(sp.triu(P)), q, rows, b[order], accuracy)
+    z, s = np.empty_like(result.z), np.empty_like(result.s)
+    z[order], s[order] = result.z, result.s
+    result.z, result.s = z, s
+    return result
+
+
+def _failure(n: int, m: int, native: str) -> ConicResult:
+    return ConicResult(
+        InnerStatus.FAILED, np.full(n, np.nan), np.full(m, np.nan), np.full(m, np.nan), 0, native
+    )

@@ -1,0 +1,1 @@
+"""Algorithms over compiled functions, one file each."""

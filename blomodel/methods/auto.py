@@ -1,0 +1,78 @@
+"""The automatic method: no step size, penalty weight or iteration count from the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.compiler.model import Model
+from blomodel.methods.pieces import (
+    MAX_GLOBAL_PAIRS,
+    choose_optimistically,
+    improve_by_pieces,
+    model_has_convex_pieces,
+    solve_globally_by_pieces,
+)
+from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.starts import find_starts
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class Auto:
+    """Choose by structure, search from several starts, polish, keep the best point.
+
+    Small problems whose KKT conditions are linear are solved by branch and bound over the pieces,
+    which proves optimality. All others follow the reduced penalty from several starts, and each end
+    is improved on the pieces of the KKT conditions.
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "reduced penalty from several starts, polished on the KKT pieces"
+    assumes: ClassVar[str] = "lower level convex in y at fixed x"
+    claims: ClassVar[str] = "what the certificate proves, up to global optimality"
+    reference: ClassVar[str] = "reduced penalty as in reduced-penalty; pieces: Bard and Moore (1990)"
+
+    n_starts: int | None = setting(None, "number of start points; None: by dimension", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Run the portfolio."""
+        if model_has_convex_pieces(run.model, run.p) and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
+            if solve_globally_by_pieces(run):
+                return
+        count = self.n_starts or default_number_of_starts(run.model.x.size)
+        path = ReducedPenaltyMethod(gamma_last=1e4 if run.model.has_smooth_kkt else 1e6)
+        for start in find_starts(run, count):
+            end = path.follow(run, start)
+            if end is None:
+                improve_by_pieces(run, *start)
+            else:
+                improve_by_pieces(run, end.x, end.y)
+            best = run.best()
+            if best is not None and best.value <= run.bound + run.tolerance * (1 + abs(run.bound)):
+                break
+        best = run.best()
+        if best is not None:
+            choose_optimistically(run, best)
+
+
+def default_number_of_starts(n_x: int) -> int:
+    """Many starts in few dimensions, one where a start is expensive."""
+    return int(np.select([n_x <= 2, n_x <= 10, n_x <= 30], [10, 6, 3], default=1))
+
+
+def describe_choice(model: Model, p: np.ndarray) -> str:
+    """The way that ``Auto`` takes for a problem, in a sentence."""
+    n_pairs = len(model.lower_in)
+    if model_has_convex_pieces(model, p) and n_pairs <= MAX_GLOBAL_PAIRS:
+        return (
+            f"branch and bound over the pieces of the linear KKT conditions ({n_pairs} pairs), since f "
+            "is a convex quadratic; the reduced penalty only if that does not finish"
+        )
+    starts = default_number_of_starts(model.x.size)
+    polish = "each end improved on the KKT pieces" if model.has_smooth_kkt else "no polish"
+    return f"reduced penalty F_gamma from {starts} start(s), gamma growing; {polish}"

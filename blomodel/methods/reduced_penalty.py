@@ -1,0 +1,105 @@
+"""Continuation on the reduced value-function penalty: F_gamma for growing gamma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.errors import NonconvexLowerError
+from blomodel.methods.descent import minimise_in_box, minimise_in_set
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.starts import Point, find_starts
+from blomodel.reformulations.value_function import PenaltyEvaluation, ReducedPenalty
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class ReducedPenaltyMethod:
+    """Follow the minimisers of F_gamma from a small penalty weight to a large one.
+
+    A small gamma lets y please the upper level, so the first problems are smooth and have few
+    local minima; each minimiser starts the next. The step in x is quasi-Newton: L-BFGS-B when x
+    lives in a box, otherwise sequential quadratic programming over both levels' rows.
+    """
+
+    name: ClassVar[str] = "reduced-penalty"
+    summary: ClassVar[str] = "continuation on F_gamma(x), quasi-Newton steps in x"
+    assumes: ClassVar[str] = "lower level convex in y; upper objective convex in y"
+    claims: ClassVar[str] = "stationary points of F_gamma; error of order 1/gamma"
+    reference: ClassVar[str] = "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
+
+    gamma_first: float = setting(0.1, "smallest penalty weight", minimum=0.0)
+    gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
+    gamma_factor: float = setting(10.0, "growth of the penalty weight", minimum=1.0)
+    n_starts: int = setting(1, "number of start points", minimum=1)
+    inner_iterations: int = setting(100, "quasi-Newton steps for each gamma", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Follow the path from each start."""
+        for start in find_starts(run, self.n_starts):
+            self.follow(run, start)
+
+    def follow(self, run: Run, start: Point) -> PenaltyEvaluation | None:
+        """The end of the path from one start, or None where F_gamma cannot be evaluated."""
+        penalty = ReducedPenalty(run.model, run.p)
+        x, last = start[0], None
+        gamma = self.gamma_first
+        while gamma <= self.gamma_last * (1 + 1e-9):
+            evaluation = self._minimise(run, penalty, x, gamma)
+            if evaluation is None or not evaluation.is_finite:
+                if last is not None:
+                    break
+                # f may be nonconvex in y: a larger gamma can make the sum convex again.
+                gamma *= self.gamma_factor
+                continue
+            moved = np.abs(evaluation.x - x).max(initial=0)
+            x, last = evaluation.x, evaluation
+            run.step(value=evaluation.value, gap=evaluation.gap, gamma=gamma)
+            if gamma > 1 and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
+                break
+            gamma *= self.gamma_factor
+        run.evaluations += penalty.evaluations
+        if last is not None:
+            run.propose(last.x, last.lower_y, f"reduced penalty, gamma = {last.gamma:g}")
+            run.propose(last.x, last.y, f"reduced penalty, gamma = {last.gamma:g}")
+        return last
+
+    def _minimise(
+        self, run: Run, penalty: ReducedPenalty, x: np.ndarray, gamma: float
+    ) -> PenaltyEvaluation | None:
+        def evaluate(point: np.ndarray) -> PenaltyEvaluation:
+            run.check_limits()
+            return penalty(point, gamma)
+
+        try:
+            first = evaluate(x)
+        except NonconvexLowerError:
+            return None
+        run.tried.append((first.x, first.lower_status))
+        if not first.is_finite:
+            return None
+        limits = {"tolerance": 1e-7, "max_iterations": self.inner_iterations}
+        if has_only_bounds(run):
+            found = minimise_in_box(evaluate, x, run.model.bounds(run.p), **limits)
+            # A large step of the line search may have met x without a lower answer.
+            return found if found.value < first.value else first
+        return minimise_in_set(evaluate, first, run, **limits)
+
+
+def has_only_bounds(run: Run) -> bool:
+    """Whether the upper rows are nothing but bounds on single variables."""
+    model = run.model
+    if len(model.upper_eq) or model.upper_in.spectral or model.coupling_constraints:
+        return False
+    if len(model.upper_in) == 0:
+        return True
+    jacobian = model.upper_in.linearise(
+        np.zeros(model.x.size), np.zeros(model.y.size), run.p
+    ).in_x
+    lower, upper = model.bounds(run.p)
+    n_bounds = np.isfinite(lower).sum() + np.isfinite(upper).sum()
+    entries = np.diff(jacobian.indptr)
+    return bool(np.all(entries == 1) and n_bounds >= len(model.upper_in))

@@ -1,0 +1,104 @@
+"""The methods by name: what each needs, assumes and claims, and its settings with their meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from blomodel.errors import UnknownMethodError, UnknownSettingError
+from blomodel.methods.run import Run
+
+
+class Method(Protocol):
+    """A dataclass whose fields are the settings and whose ``run`` does the work."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    assumes: ClassVar[str]
+    claims: ClassVar[str]
+    reference: ClassVar[str]
+
+    def run(self, run: Run) -> None:
+        """Leave candidates (and a bound, if any) in ``run``."""
+
+
+_METHODS: dict[str, type] = {}
+
+
+def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
+    """Declare a dataclass field as a setting of a method."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "minimum": minimum})
+
+
+def method(cls: type) -> type:
+    """Class decorator: register a method under its ``name``."""
+    _METHODS[cls.name] = cls
+    return cls
+
+
+def method_classes() -> dict[str, type]:
+    """The registered classes by name."""
+    return dict(_METHODS)
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The known word that looks most like the given one."""
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.0)[0]
+
+
+def create_method(name: str, settings: dict[str, Any]) -> Method:
+    """A method with the user's settings, checked."""
+    if name not in _METHODS:
+        known = sorted(_METHODS)
+        raise UnknownMethodError(
+            f"There is no method {name!r}; did you mean {nearest(str(name), known)!r}? "
+            f"Known methods: {', '.join(known)}."
+        )
+    cls = _METHODS[name]
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for key, value in settings.items():
+        if key not in fields:
+            if not fields:
+                raise UnknownSettingError(f"{name} has no settings, so {key!r} cannot be set.")
+            raise UnknownSettingError(
+                f"{name} has no setting {key!r}; did you mean {nearest(key, list(fields))!r}? "
+                f"Settings of {name}: {', '.join(fields)}."
+            )
+        minimum = fields[key].metadata.get("minimum")
+        if minimum is not None and value is not None and not value >= minimum:
+            raise UnknownSettingError(
+                f"{name}: {key} = {value!r} is too small; it must be at least {minimum}."
+            )
+    return cls(**settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodInfo:
+    """A registry entry for reading."""
+
+    name: str
+    summary: str
+    assumes: str
+    claims: str
+    reference: str
+    settings: dict[str, tuple[Any, str]]
+
+
+def methods() -> list[MethodInfo]:
+    """Describe every method that ``solve(method=...)`` accepts."""
+    return [
+        MethodInfo(
+            cls.name,
+            cls.summary,
+            cls.assumes,
+            cls.claims,
+            cls.reference,
+            {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
+        )
+        for _, cls in sorted(_METHODS.items())
+    ]
+
+
+Progress = Callable[[str], None]

@@ -1,0 +1,147 @@
+"""One run of a method: limits, history, and every candidate point found on the way."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blomodel.compiler.model import Model
+from blomodel.inner.answer import InnerStatus
+
+
+class StopRun(Exception):  # noqa: N818 - a signal, not an error
+    """Raised inside a method when a limit is reached; the candidates found so far are kept."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point that a method proposes, measured with the method's own functions."""
+
+    x: np.ndarray
+    y: np.ndarray
+    value: float  # upper objective, minimised
+    violation: float  # largest violation of any row, relative to the size of the point
+    gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
+    source: str
+
+    @property
+    def error(self) -> float:
+        """How far the point is from being bilevel feasible."""
+        return max(self.violation, self.gap)
+
+
+@dataclass
+class Run:
+    """What a method is given and what it leaves behind."""
+
+    model: Model
+    p: np.ndarray
+    start: tuple[np.ndarray, np.ndarray | None] | None
+    tolerance: float
+    seed: int
+    time_limit: float | None = None
+    max_iterations: int | None = None
+    progress: Callable[[str], None] | None = None
+    began: float = field(default_factory=time.perf_counter)
+    iterations: int = 0
+    evaluations: int = 0
+    history: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    candidates: list[Candidate] = field(default_factory=list)
+    bound: float = -np.inf  # no feasible point has a smaller upper objective
+    bound_source: str = ""
+    notes: list[str] = field(default_factory=list)
+    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
+    is_infeasible: bool = False
+    is_unbounded: bool = False
+    stopped_by: str | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return time.perf_counter() - self.began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the time limit."""
+        return np.inf if self.time_limit is None else self.time_limit - self.elapsed
+
+    def check_limits(self) -> None:
+        """Raise StopRun when the time is over or the iterations are used up."""
+        if self.remaining <= 0:
+            raise StopRun("time limit")
+        if self.max_iterations is not None and self.iterations >= self.max_iterations:
+            raise StopRun("iteration limit")
+
+    def step(self, **figures: float) -> None:
+        """Count one iteration, keep its figures, and stop at the limits."""
+        self.iterations += 1
+        self.history["time"].append(self.elapsed)
+        for name, figure in figures.items():
+            self.history[name].append(float(figure))
+        if self.progress is not None:
+            text = "  ".join(f"{name} {figure:.6g}" for name, figure in figures.items())
+            self.progress(f"{self.iterations:5d}  {self.elapsed:7.2f} s  {text}")
+        self.check_limits()
+
+    def note(self, text: str) -> None:
+        """Keep a remark for the report."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def propose(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
+        """Measure a point and keep it."""
+        model, p = self.model, self.p
+        x, y = np.array(x, dtype=float), np.array(y, dtype=float)
+        answer = model.lower_program.solve(x, p)
+        self.tried.append((x, answer.status))
+        if answer.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE):
+            gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
+        else:
+            gap = np.inf
+        candidate = Candidate(
+            x=x,
+            y=y,
+            value=float(model.f(x, y, p)[0]),
+            violation=self.violation(x, y),
+            gap=gap,
+            source=source,
+        )
+        if np.isfinite(candidate.value):
+            self.candidates.append(candidate)
+        return candidate
+
+    def violation(self, x: np.ndarray, y: np.ndarray) -> float:
+        """Largest violation of any row of either level, relative to the size of the point."""
+        model, p = self.model, self.p
+        scale = 1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))
+        worst = 0.0
+        for rows in (model.upper_in, model.lower_in):
+            worst = max(worst, rows.values(x, y, p).max(initial=0))
+        for rows in (model.upper_eq, model.lower_eq):
+            worst = max(worst, np.abs(rows.values(x, y, p)).max(initial=0))
+        return worst / scale
+
+    def is_acceptable(self, candidate: Candidate) -> bool:
+        """Whether a candidate is bilevel feasible within the tolerance."""
+        return candidate.error <= self.tolerance
+
+    def best(self) -> Candidate | None:
+        """The best acceptable candidate."""
+        acceptable = [c for c in self.candidates if self.is_acceptable(c)]
+        return min(acceptable, key=lambda c: c.value) if acceptable else None
+
+    def ranking(self) -> list[Candidate]:
+        """Acceptable candidates by value, then the others by how wrong they are."""
+        good = sorted(filter(self.is_acceptable, self.candidates), key=lambda c: c.value)
+        rest = sorted(
+            (c for c in self.candidates if not self.is_acceptable(c)), key=lambda c: c.error
+        )
+        return [*good, *rest]

@@ -1,0 +1,1 @@
+"""Single-level problems that stand for a bilevel one."""

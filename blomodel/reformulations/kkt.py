@@ -1,0 +1,114 @@
+r"""The KKT reformulation: the lower level replaced by its optimality conditions.
+
+.. math:: \min_{x,y,\lambda,\mu} f(x,y) \quad \text{s.t.} \quad
+          \nabla_y g + \lambda\cdot\nabla_y c + \mu\cdot\nabla_y h = 0, \quad
+          0 \le \lambda \perp -c(x,y) \ge 0, \quad h(x,y) = 0,
+
+and the upper constraints. Equivalent to the bilevel problem when the lower level is convex and
+its multipliers exist. Each choice of "c_i = 0 or lambda_i = 0" is a *piece*; around a point the
+conditions are modelled by a quadratic program with complementarity constraints, which is exact
+when the conditions are linear and f is quadratic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.compiler.model import Model
+from blomodel.inner.complementarity import ComplementarityQP
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """A complementarity QP in (dx, dy, multipliers) around a point."""
+
+    qp: ComplementarityQP
+    n_x: int
+    n_y: int
+
+    def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Step in x, step in y, multipliers (inequalities, then equalities)."""
+        end = self.n_x + self.n_y
+        return z[: self.n_x], z[self.n_x : end], z[end:]
+
+
+def model_pieces(
+    model: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    p: np.ndarray,
+    multipliers: np.ndarray,
+    *,
+    curvature: np.ndarray | None,
+    radius: float = np.inf,
+) -> PieceModel:
+    """Model f by its gradient and ``curvature``, and the KKT conditions by their linearisation.
+
+    Parameters
+    ----------
+    curvature : array or None
+        Positive semidefinite matrix over (x, y); None models f by its gradient alone.
+    radius : float
+        Largest entry of the step in (x, y).
+    """
+    n_x, n_y = model.x.size, model.y.size
+    lower_in, lower_eq = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
+    upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
+    n_in, n_eq = len(lower_in.value), len(lower_eq.value)
+    n_multipliers = n_in + n_eq
+    cross, hessian = model.lower_hessian(x, y, p, multipliers)
+    # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
+    slope = model.lower_stationarity(x, y, p, np.zeros(n_multipliers))
+    stationarity = sp.hstack([cross, hessian, lower_in.in_y.T, lower_eq.in_y.T])
+    a_eq = [stationarity]
+    b_eq = [-slope]
+    for rows in (lower_eq, upper_eq):
+        a_eq.append(_pad(rows.in_x, rows.in_y, n_multipliers))
+        b_eq.append(-rows.value)
+    a_in = [_pad(rows.in_x, rows.in_y, n_multipliers) for rows in (lower_in, upper_in)]
+    b_in = [-lower_in.value, -upper_in.value]
+    if np.isfinite(radius):
+        box = sp.hstack(
+            [sp.eye_array(n_x + n_y), sp.csr_array((n_x + n_y, n_multipliers), dtype=float)]
+        )
+        a_in += [box, -box]
+        b_in += [np.full(2 * (n_x + n_y), radius)]
+    size = n_x + n_y + n_multipliers
+    quadratic = sp.csc_array((size, size), dtype=float)
+    if curvature is not None:
+        empty = sp.csc_array((n_multipliers, n_multipliers), dtype=float)
+        quadratic = sp.csc_array(sp.block_diag([sp.csc_array(curvature), empty]))
+    linear = np.concatenate([model.f_grad(x, y, p), np.zeros(n_multipliers)])
+    qp = ComplementarityQP(
+        P=quadratic,
+        q=linear,
+        A_eq=sp.csc_array(sp.vstack(a_eq)),
+        b_eq=np.concatenate(b_eq),
+        A_in=sp.csc_array(sp.vstack(a_in)),
+        b_in=np.concatenate(b_in),
+        rows=np.arange(n_in),
+        columns=n_x + n_y + np.arange(n_in),
+    )
+    return PieceModel(qp, n_x, n_y)
+
+
+def _pad(in_x: sp.csr_array, in_y: sp.csr_array, n_multipliers: int) -> sp.csr_array:
+    empty = sp.csr_array((in_x.shape[0], n_multipliers), dtype=float)
+    return sp.csr_array(sp.hstack([in_x, in_y, empty]))
+
+
+def positive_part(matrix: np.ndarray) -> np.ndarray:
+    """The nearest positive semidefinite matrix: negative eigenvalues set to zero."""
+    if matrix.size == 0:
+        return matrix
+    symmetric = (matrix + matrix.T) / 2
+    try:
+        shift = 1e-12 * (1 + np.abs(symmetric).max())
+        np.linalg.cholesky(symmetric + shift * np.eye(len(symmetric)))
+        return symmetric
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(symmetric)
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T

@@ -1,0 +1,42 @@
+"""What a solve may claim; every claim follows from a certificate."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Outcome of a solve, usable as a plain string."""
+
+    OPTIMAL = "optimal"
+    LOCALLY_OPTIMAL = "locally_optimal"
+    STATIONARY = "stationary"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    LOWER_INFEASIBLE = "lower_infeasible"
+    UNBOUNDED = "unbounded"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+    @property
+    def meaning(self) -> str:
+        """One sentence for a person."""
+        return _MEANINGS[self]
+
+    @property
+    def has_point(self) -> bool:
+        """Whether the point is certified feasible above and optimal below."""
+        return self in {Status.OPTIMAL, Status.LOCALLY_OPTIMAL, Status.STATIONARY, Status.FEASIBLE}
+
+
+_MEANINGS = {
+    Status.OPTIMAL: "feasible, lower-optimal, and no better point exists (a bound proves it)",
+    Status.LOCALLY_OPTIMAL: "feasible, lower-optimal, and no better point lies nearby",
+    Status.STATIONARY: "feasible, lower-optimal, and no direction improves to first order",
+    Status.FEASIBLE: "feasible and lower-optimal; nothing is claimed about better points",
+    Status.INFEASIBLE: "no point satisfies both levels",
+    Status.LOWER_INFEASIBLE: "the lower level has no feasible answer",
+    Status.UNBOUNDED: "the upper objective improves without limit",
+    Status.INTERRUPTED: "stopped by the user; the best point found so far is kept",
+    Status.FAILED: "no point passed the certificate",
+}

@@ -1,0 +1,1 @@
+"""Compiled code only: arrays in, arrays out; imports neither blomodel nor cvxpy."""

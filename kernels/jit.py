@@ -1,0 +1,64 @@
+"""The one place that compiles: flags, the cache on disk, and word when a compilation starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import event
+
+# Raise this when kernels change in a way that file dates do not show, such as a new flag below.
+KERNEL_VERSION = "1"
+
+_FLAGS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": False}
+
+
+def compiled(function: Callable) -> Any:
+    """Compile on first call, keep the machine code on disk; a division by zero gives infinity."""
+    return numba.njit(**_FLAGS)(function)
+
+
+def _discard_stale_cache() -> None:
+    """Drop all cached kernels when a file of shared kernels has changed.
+
+    Numba looks only at the file of the function it loads: a loop compiled around a kernel of
+    another file would keep the old kernel.
+    """
+    folder = Path(__file__).parent
+    dates = sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*.py"))
+    stamp = f"{KERNEL_VERSION} {numba.__version__} {dates}"
+    record = folder / "__pycache__" / "kernels.stamp"
+    try:
+        if record.exists() and record.read_text() == stamp:
+            return
+        for cached in [*folder.glob("**/__pycache__/*.nb[ic]")]:
+            cached.unlink(missing_ok=True)
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(stamp)
+    except OSError:
+        # An installation that cannot be written to cannot have been edited either.
+        return
+
+
+class _Listener(event.Listener):
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        if self.callback is not None and module.startswith(__package__):
+            callback, self.callback = self.callback, None
+            callback()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def announce_compilation(callback: Callable[[], None]) -> None:
+    """Call back, once, before the first kernel that is not in the cache on disk is compiled."""
+    event.register("numba:compile", _Listener(callback))
+
+
+_discard_stale_cache()

@@ -1,0 +1,328 @@
+"""The machine that runs a tape: one compiled interpreter for every problem.
+
+An instruction is a row of the table ``code``; its operands are positions in one workspace of
+doubles, its index lists lie in ``integers``. All integers are unsigned, because Numba guards
+signed subscripts against negative values, which keeps loops from being vectorised.
+
+Columns of an instruction, by family (matrices are stored column by column)::
+
+    unary      op  n     out  a
+    binary     op  n     out  a  step_a  b  step_b          a step of 0 repeats a scalar
+    FILL       op  n     out  a
+    GATHER     op  n     out  where                         out[i] = workspace[integers[where + i]]
+    SCATTER    op  n     out  where  pairs                  pairs (source, target), targets from 0
+    segments   op  count out  a  length  k                  count runs of the same length
+    MATMUL     op  m     out  a  k  b  n  transposed        bit 1: a transposed, bit 2: b transposed
+    SPARSE     op  rows  out  a  where  data  columns  rows_a   CSR: row starts, column numbers
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .jit import compiled
+
+WIDTH = 8  # columns of the table ``code``
+
+# Elementwise functions of one operand.
+(NEG, EXP, LOG, LOG1P, SIN, COS, TAN, SINH, COSH, TANH, ASINH, ATANH, SQRT, ABS, SIGN, SOFTPLUS,
+ SIGMOID, ENTR, NORMCDF) = range(19)
+# Elementwise functions of two operands.
+(ADD, SUB, MUL, DIV, SAFE_DIV, POWER, MAXIMUM, MINIMUM, GREATER_EQUAL, REL_ENTR) = range(19, 29)
+# Linear maps.
+(FILL, GATHER, SCATTER, SUM, CUMSUM, MATMUL, SPARSE) = range(29, 36)
+# Functions of runs of equal length.
+(SEGMENT_MAX, FIRST_MAX, NORM, LARGEST) = range(36, 40)
+# Known to the compiler only: these never reach the machine.
+(INPUT, CONSTANT, SELECT, FREEZE) = range(100, 104)
+
+UNARY = frozenset(range(NEG, NORMCDF + 1))
+BINARY = frozenset(range(ADD, REL_ENTR + 1))
+SEGMENTS = frozenset((SUM, CUMSUM, SEGMENT_MAX, FIRST_MAX, NORM, LARGEST))
+NAMES = {
+    value: name for name, value in list(globals().items())
+    if name.isupper() and isinstance(value, int) and name != "WIDTH"
+}
+
+_ONE = np.uint64(1)
+_SQRT_HALF = math.sqrt(0.5)
+# Below this many multiplications a plain loop beats the call of a matrix library.
+_SMALL_PRODUCT = np.uint64(4096)
+
+
+@compiled
+def _unary(op, n, out, a, w):
+    if op == NEG:
+        for i in range(n):
+            w[out + i] = -w[a + i]
+    elif op == EXP:
+        for i in range(n):
+            w[out + i] = np.exp(w[a + i])
+    elif op == LOG:
+        for i in range(n):
+            w[out + i] = np.log(w[a + i])
+    elif op == LOG1P:
+        for i in range(n):
+            w[out + i] = np.log1p(w[a + i])
+    elif op == SIN:
+        for i in range(n):
+            w[out + i] = np.sin(w[a + i])
+    elif op == COS:
+        for i in range(n):
+            w[out + i] = np.cos(w[a + i])
+    elif op == TAN:
+        for i in range(n):
+            w[out + i] = np.tan(w[a + i])
+    elif op == SINH:
+        for i in range(n):
+            w[out + i] = np.sinh(w[a + i])
+    elif op == COSH:
+        for i in range(n):
+            w[out + i] = np.cosh(w[a + i])
+    elif op == TANH:
+        for i in range(n):
+            w[out + i] = np.tanh(w[a + i])
+    elif op == ASINH:
+        for i in range(n):
+            w[out + i] = np.arcsinh(w[a + i])
+    elif op == ATANH:
+        for i in range(n):
+            w[out + i] = np.arctanh(w[a + i])
+    elif op == SQRT:
+        for i in range(n):
+            w[out + i] = np.sqrt(w[a + i])
+    elif op == ABS:
+        for i in range(n):
+            w[out + i] = abs(w[a + i])
+    elif op == SIGN:
+        for i in range(n):
+            w[out + i] = np.sign(w[a + i])
+    elif op == SOFTPLUS:
+        for i in range(n):
+            x = w[a + i]
+            w[out + i] = max(x, 0.0) + np.log1p(np.exp(-abs(x)))
+    elif op == SIGMOID:
+        for i in range(n):
+            x = w[a + i]
+            tail = np.exp(-abs(x))
+            w[out + i] = (1.0 if x >= 0.0 else tail) / (1.0 + tail)
+    elif op == ENTR:
+        for i in range(n):
+            x = w[a + i]
+            w[out + i] = -x * np.log(x) if x > 0.0 else (0.0 if x == 0.0 else -np.inf)
+    elif op == NORMCDF:
+        for i in range(n):
+            w[out + i] = 0.5 * math.erfc(-w[a + i] * _SQRT_HALF)
+
+
+@compiled
+def _power(x, exponent):
+    if exponent == 3.0:
+        return x * x * x
+    if exponent == 4.0:
+        return (x * x) * (x * x)
+    return x**exponent
+
+
+@compiled
+def _binary(op, n, out, a, step_a, b, step_b, w):
+    if op == ADD:
+        for i in range(n):
+            w[out + i] = w[a + step_a * i] + w[b + step_b * i]
+    elif op == SUB:
+        for i in range(n):
+            w[out + i] = w[a + step_a * i] - w[b + step_b * i]
+    elif op == MUL:
+        for i in range(n):
+            w[out + i] = w[a + step_a * i] * w[b + step_b * i]
+    elif op == DIV:
+        for i in range(n):
+            w[out + i] = w[a + step_a * i] / w[b + step_b * i]
+    elif op == SAFE_DIV:
+        for i in range(n):
+            top = w[a + step_a * i]
+            w[out + i] = 0.0 if top == 0.0 else top / w[b + step_b * i]
+    elif op == POWER:
+        for i in range(n):
+            w[out + i] = _power(w[a + step_a * i], w[b + step_b * i])
+    elif op == MAXIMUM:
+        for i in range(n):
+            left, right = w[a + step_a * i], w[b + step_b * i]
+            w[out + i] = left if left >= right or left != left else right
+    elif op == MINIMUM:
+        for i in range(n):
+            left, right = w[a + step_a * i], w[b + step_b * i]
+            w[out + i] = left if left <= right or left != left else right
+    elif op == GREATER_EQUAL:
+        for i in range(n):
+            w[out + i] = 1.0 if w[a + step_a * i] >= w[b + step_b * i] else 0.0
+    elif op == REL_ENTR:
+        for i in range(n):
+            x, y = w[a + step_a * i], w[b + step_b * i]
+            if x > 0.0 and y > 0.0:
+                w[out + i] = x * np.log(x / y)
+            elif x == 0.0 and y >= 0.0:
+                w[out + i] = 0.0
+            else:
+                w[out + i] = np.inf
+
+
+@compiled
+def _norm(start, length, w):
+    """Euclidean norm of one run; scaled only where the plain sum over- or underflows."""
+    total = 0.0
+    for i in range(length):
+        total += w[start + i] * w[start + i]
+    if 1e-280 < total < np.inf:
+        return np.sqrt(total)
+    scale = 0.0
+    for i in range(length):
+        scale = max(scale, abs(w[start + i]))
+    if scale == 0.0 or not np.isfinite(scale) or np.isnan(total):
+        return np.sqrt(total)
+    total = 0.0
+    for i in range(length):
+        total += (w[start + i] / scale) ** 2
+    return scale * np.sqrt(total)
+
+
+@compiled
+def _segments(op, count, out, a, length, k, w):
+    for s in range(count):
+        start = a + s * length
+        if op == SUM:
+            total = 0.0
+            for i in range(length):
+                total += w[start + i]
+            w[out + s] = total
+        elif op == NORM:
+            w[out + s] = _norm(start, length, w)
+        elif op == SEGMENT_MAX:
+            best = w[start]
+            for i in range(length):
+                best = max(best, w[start + i])
+            w[out + s] = best
+        elif op == FIRST_MAX:
+            first = start
+            for i in range(length):
+                w[out + s * length + i] = 0.0
+                if w[start + i] > w[first]:
+                    first = start + i
+            w[out + (first - a)] = 1.0
+        elif op == CUMSUM:
+            total = 0.0
+            for i in range(length):
+                at = length - _ONE - i if k == _ONE else i
+                total += w[start + at]
+                w[out + s * length + at] = total
+        elif op == LARGEST:
+            # Selection of the k largest by repeated search; ties go to the first.
+            for i in range(length):
+                w[out + s * length + i] = 0.0
+            for _ in range(k):
+                found = False
+                best = start
+                for i in range(length):
+                    if w[out + s * length + i] == 0.0 and (not found or w[start + i] > w[best]):
+                        best = start + i
+                        found = True
+                w[out + (best - a)] = 1.0
+
+
+@compiled
+def _matmul(m, out, a, k, b, n, transposed, w):
+    a_transposed = transposed % 2 == 1
+    b_transposed = transposed >= 2
+    if m * k * n > _SMALL_PRODUCT and m > _ONE and n > _ONE:
+        # Column-major storage is the transpose of NumPy's order, hence C' = B' A'.
+        product = w[out : out + m * n].reshape((n, m))
+        left = w[a : a + m * k]
+        right = w[b : b + k * n]
+        if a_transposed and b_transposed:
+            np.dot(right.reshape((k, n)).T, left.reshape((m, k)).T, product)
+        elif a_transposed:
+            np.dot(right.reshape((n, k)), left.reshape((m, k)).T, product)
+        elif b_transposed:
+            np.dot(right.reshape((k, n)).T, left.reshape((k, m)), product)
+        else:
+            np.dot(right.reshape((n, k)), left.reshape((k, m)), product)
+        return
+    step_k, step_n = (n, _ONE) if b_transposed else (_ONE, k)
+    if a_transposed or m == _ONE:
+        for j in range(n):
+            for i in range(m):
+                total = 0.0
+                for inner in range(k):
+                    total += w[a + i * k + inner] * w[b + inner * step_k + j * step_n]
+                w[out + j * m + i] = total
+    else:
+        for j in range(n):
+            for i in range(m):
+                w[out + j * m + i] = 0.0
+            for inner in range(k):
+                factor = w[b + inner * step_k + j * step_n]
+                for i in range(m):
+                    w[out + j * m + i] += w[a + inner * m + i] * factor
+
+
+@compiled
+def run(code, integers, w, first, last):
+    """Run the instructions ``first`` to ``last - 1`` on the workspace ``w``."""
+    for position in range(first, last):
+        op = code[position, 0]
+        n = code[position, 1]
+        out = code[position, 2]
+        a = code[position, 3]
+        if op <= NORMCDF:
+            _unary(op, n, out, a, w)
+        elif op <= REL_ENTR:
+            _binary(
+                op, n, out, a, code[position, 4], code[position, 5], code[position, 6], w
+            )
+        elif op == FILL:
+            for i in range(n):
+                w[out + i] = w[a]
+        elif op == GATHER:
+            for i in range(n):
+                w[out + i] = w[integers[a + i]]
+        elif op == SCATTER:
+            for i in range(n):
+                w[out + i] = 0.0
+            pairs = code[position, 4]
+            for i in range(pairs):
+                w[out + integers[a + pairs + i]] += w[integers[a + i]]
+        elif op == MATMUL:
+            _matmul(
+                n, out, a, code[position, 4], code[position, 5], code[position, 6],
+                code[position, 7], w,
+            )
+        elif op == SPARSE:
+            where = code[position, 4]
+            data = code[position, 5]
+            for column in range(code[position, 6]):
+                source = a + column * code[position, 7]
+                target = out + column * n
+                for i in range(n):
+                    total = 0.0
+                    for inner in range(integers[where + i], integers[where + i + _ONE]):
+                        total += w[data + inner] * w[source + integers[where + n + _ONE + inner]]
+                    w[target + i] = total
+        else:
+            _segments(op, n, out, a, code[position, 4], code[position, 5], w)
+
+
+@compiled
+def sweep(code, integers, w, prefix, seeds, n_seeds, outputs, n_outputs, first, result):
+    """Run once for each unit vector in the seed input, one row of ``result`` for each.
+
+    Instructions before ``prefix`` do not depend on the seed and have been run already.
+    """
+    for row in range(result.shape[0]):
+        for i in range(n_seeds):
+            w[seeds + i] = 0.0
+        w[seeds + first + row] = 1.0
+        run(code, integers, w, prefix, len(code))
+        for i in range(n_outputs):
+            result[row, i] = w[outputs + i]

@@ -1,0 +1,49 @@
+"""Settings shared by all tests: which package is tested, threads, seeds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# `python -m pytest` puts the source folder first on the path. There `blomodel` has no `kernels`
+# beside it (they are installed from a folder of their own), so the tests must see the installed
+# package.
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+
+# Small matrices gain nothing from threads, and sums in a fixed order give the same digits every
+# time. This has to be set before NumPy is imported.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import hypothesis  # noqa: E402
+import numpy as np  # noqa: E402
+
+# The same examples in every run, and no time limit on the first one, which may load compiled code.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
+
+
+def pytest_report_header() -> str:
+    """Say which copy of the package is under test."""
+    import blomodel
+
+    return (
+        f"blomodel: {getattr(blomodel, '__version__', '?')} from {Path(blomodel.__file__).parent}"
+    )
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder that holds pyproject.toml."""
+    return ROOT

@@ -1,0 +1,74 @@
+"""Every Python block of the documentation runs, in order, and prints what the page says it prints.
+
+A block fenced as ``python`` is run; all blocks of a page share their names, as in one session. A
+block fenced as ``text`` directly below it is what it prints, to the digit, with two exceptions
+that differ from machine to machine: durations, and numbers below 1e-6, which are rounding errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass
+class Block:
+    """A Python block, where it starts, and what the page says it prints."""
+
+    line: int
+    source: str
+    output: str | None = None
+
+
+def blocks(page: Path) -> list[Block]:
+    """The Python blocks of a page, each with the output shown directly below it."""
+    text = page.read_text(encoding="utf-8")
+    found: list[Block] = []
+    end_of_python = -1
+    for match in FENCE.finditer(text):
+        language, body = match.groups()
+        if language == "python":
+            found.append(Block(text.count("\n", 0, match.start()) + 2, body))
+            end_of_python = match.end()
+        elif language == "text" and found and not text[end_of_python : match.start()].strip():
+            found[-1].output = body
+    return found
+
+
+def comparable(output: str) -> list[str]:
+    """The words of each line, with durations and rounding errors replaced by a mark."""
+    output = re.sub(r"\b\d+(\.\d+)?(e[-+]\d+)? ?(us|ms|s|seconds)\b", "TIME", output)
+    output = re.sub(r"-?\b\d+(\.\d+)?e-(0[6-9]|[1-9]\d)\b", "TINY", output)
+    return [" ".join(line.split()) for line in output.strip().split("\n")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page):
+        # empty lines in front, so that a traceback shows the line of the page
+        code = compile("\n" * (block.line - 1) + block.source, str(page), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)
+        if block.output is not None:
+            shown, real = comparable(block.output), comparable(printed.getvalue())
+            assert real == shown, f"{page.name}, line {block.line} prints:\n{printed.getvalue()}"
+
+
+def test_a_wrong_output_is_noticed() -> None:
+    assert comparable("value 2.65 in 3.1 ms, gap 1.2e-09") == comparable(
+        "value 2.65  in 12 s, gap 7e-15"
+    )
+    assert comparable("value 2.65") != comparable("value 2.66")
+    assert comparable("gap 1e-3") != comparable("gap 1e-9")
