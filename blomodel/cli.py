@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -98,17 +97,15 @@ def _show(title: str, story: str, problem: BilevelProblem) -> None:
 
     print(f"\n{title}\n{'=' * len(title)}\n{story}\n")
     print(text.indent(text.model(problem)) + "\n")
-    start = time.perf_counter()
     problem.solve()
-    elapsed = time.perf_counter() - start
-    if problem.solution.stopped_by == "user":
-        raise KeyboardInterrupt  # solve() keeps the best point; a demo should just end
-    print(text.answer(problem) + "\n")
-    print(f"{problem.certificate}\n")
     solution = problem.solution
+    assert solution is not None  # solve() leaves one behind or raises
+    if solution.stopped_by == "user":
+        raise KeyboardInterrupt  # solve() keeps the best point; a demo should just end
+    print(f"{text.answer(problem)}\n\n{problem.certificate}\n")
     print(
-        f"Times: {text.seconds(elapsed)} in all; compile {text.seconds(solution.compile_time)}, "
-        f"solve {text.seconds(solution.solve_time)}, certify {text.seconds(solution.certify_time)}"
+        f"times   compile {text.seconds(solution.compile_time)}, solve "
+        f"{text.seconds(solution.solve_time)}, certify {text.seconds(solution.certify_time)}"
     )
 
 

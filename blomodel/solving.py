@@ -16,6 +16,7 @@ from blomodel.errors import LowerLevelError, UnknownSettingError
 from blomodel.inner.answer import InnerStatus
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run, StopRun
+from blomodel.methods.starts import spread
 from blomodel.solution import Solution
 from blomodel.status import Status
 
@@ -62,6 +63,8 @@ def solve_problem(
     except KeyboardInterrupt:
         run.stopped_by, is_interrupted = "user", True
     solved = time.perf_counter()
+    if not run.candidates and not is_interrupted:
+        probe_lower_level(run)
     certificate, point, source = _certify_best(problem, run, tolerance)
     certified = time.perf_counter()
     status = _status(run, certificate, is_interrupted)
@@ -148,6 +151,13 @@ def _certify_best(
     return refused or (None, None, "")
 
 
+def probe_lower_level(run: Run, count: int = 10) -> None:
+    """Ask the lower level at several x, to tell why there is no point at all."""
+    center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
+    for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:
+        run.tried.append((x, run.model.lower_program.solve(x, run.p).status))
+
+
 def _status(run: Run, certificate: Certificate | None, is_interrupted: bool) -> Status:
     if is_interrupted:
         return Status.INTERRUPTED
@@ -155,9 +165,8 @@ def _status(run: Run, certificate: Certificate | None, is_interrupted: bool) -> 
         return certificate.claim
     if run.is_unbounded:
         return Status.UNBOUNDED
-    tried = [status for _, status in run.tried]
     without_answer = (InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED)
-    if tried and all(status in without_answer for status in tried):
+    if run.tried and all(status in without_answer for _, status in run.tried):
         return Status.LOWER_INFEASIBLE
     if run.is_infeasible:
         return Status.INFEASIBLE

@@ -96,7 +96,7 @@ def sort_levels(
     LevelError
         When a variable has no level or two.
     ModelError
-        When one level decides nothing.
+        When the lower objective does not hold what the lower level decides.
     """
     lower_ids = {variable.id for variable in lower_variables}
     in_objective = {variable.id for variable in lower_objective.variables()}
@@ -126,11 +126,6 @@ def sort_levels(
     upper = tuple(variable for key, variable in seen.items() if key not in lower_ids)
     if declared_upper is not None:
         upper = _check_declared(upper, tuple(declared_upper), lower_ids)
-    if not upper:
-        raise ModelError(
-            "Every variable belongs to the lower level, so the upper level decides nothing; this is "
-            "a single-level problem for cp.Problem, or variables=[...] of Lower lists too much."
-        )
     for variable in (*upper, *lower_variables):
         _check_type(variable)
     return Levels(upper, tuple(lower_variables), tuple(parameters.values()))

@@ -94,8 +94,8 @@ def _propagate(tape: Tape, node: Node, args: list[_State]) -> _State:
         indicators = np.concatenate([_indicators(arg) for arg in args])
         return _from_indicators(_join(node, indicators))
     count, length, _ = node.data
-    joined = _from_indicators(_indicators(args[0]).reshape(count, length, -1).any(axis=1))
-    run = _nonlinear([joined])
+    indicators = _indicators(args[0]).reshape(count, length, -1)
+    run = _nonlinear([_from_indicators(np.logical_or.reduce(indicators, axis=1))])
     if node.size == count:
         return run
     return _State(np.repeat(run.classes, length, axis=0), np.repeat(run.other, length))
@@ -156,26 +156,40 @@ def _join(node: Node, indicators: np.ndarray) -> np.ndarray:
     count, length, backwards = node.data
     runs = indicators.reshape(count, length, -1)
     if node.op == op.SUM:
-        return runs.any(axis=1)
+        return np.logical_or.reduce(runs, axis=1)
     runs = runs[:, ::-1] if backwards else runs
     runs = np.logical_or.accumulate(runs, axis=1)
     return (runs[:, ::-1] if backwards else runs).reshape(node.size, -1)
 
 
+def _is_constant(state: _State) -> bool:
+    return not state.other.any() and bool(np.all(state.classes <= (CONSTANT, 0, 0)))
+
+
+def _as_matrix(values: np.ndarray, rows: int, columns: int, flipped: bool) -> np.ndarray:
+    """A matrix stored by columns, perhaps transposed, with float entries for fast products."""
+    matrix = values.reshape((columns, rows) if flipped else (rows, columns), order="F")
+    return (matrix.T if flipped else matrix).astype(np.float32)
+
+
 def _matmul(node: Node, left: _State, right: _State) -> _State:
     m, k, n, transposed = node.data
-
-    def matrices(state: _State, rows: int, columns: int, flipped: bool) -> list[np.ndarray]:
-        stored = (columns, rows) if flipped else (rows, columns)
-        indicators = _indicators(state).astype(np.float32)
-        found = [column.reshape(stored, order="F") for column in indicators.T]
-        return [matrix.T if flipped else matrix for matrix in found]
-
-    a = matrices(left, m, k, transposed % 2 == 1)
-    b = matrices(right, k, n, transposed >= 2)
+    left_shape = (m, k, transposed % 2 == 1)
+    right_shape = (k, n, transposed >= 2)
+    if _is_constant(left):
+        pattern = _as_matrix(left.classes[:, 0], *left_shape)
+        columns = [_as_matrix(each, *right_shape) for each in _indicators(right).T]
+        joined = [(pattern @ column > 0).ravel(order="F") for column in columns]
+        return _from_indicators(np.stack(joined, axis=1))
+    if _is_constant(right):
+        pattern = _as_matrix(right.classes[:, 0], *right_shape)
+        columns = [_as_matrix(each, *left_shape) for each in _indicators(left).T]
+        joined = [(column @ pattern > 0).ravel(order="F") for column in columns]
+        return _from_indicators(np.stack(joined, axis=1))
+    a = [_as_matrix(each, *left_shape) for each in _indicators(left).T]
+    b = [_as_matrix(each, *right_shape) for each in _indicators(right).T]
     reached = np.zeros((3, 4, m, n), dtype=bool)  # degree, threshold
-    other = np.zeros((m, n), dtype=bool)
-    other |= a[9].any(axis=1)[:, None] | b[9].any(axis=0)[None, :]
+    other = np.logical_or.outer(np.max(a[9], axis=1), np.max(b[9], axis=0))
     for i in range(3):
         for j in range(3):
             for threshold, pairs in _REACHED_BY.items():

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy import settings as names
-from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints import SOC, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.power import PowCone3D, PowConeND
 from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
@@ -18,10 +18,11 @@ from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.analysis.levels import shorten
 from blomodel.compiler.convexity import explain_nonconvex, is_smooth
-from blomodel.compiler.hoisting import Hoister, pack_or_generic
+from blomodel.compiler.hoisting import Hoister
 from blomodel.compiler.lagrangian import Lagrangian
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.objective import WeightedObjective
+from blomodel.compiler.points import pack_or_generic
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
@@ -42,11 +43,13 @@ class ConicProgram:
         self.lagrangian, self.name = lagrangian, name
         self.n = lagrangian.blocks[1].size
         self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
+        self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
         self.hoister = Hoister(lagrangian.blocks, x_bounds)
         self.objective = WeightedObjective(self.hoister, terms, name)
         self.constraints = [self._rewrite(constraint) for constraint in constraints]
         self.problem = cp.Problem(
-            cp.Minimize(self.objective.expression), self.constraints + self.objective.epigraphs
+            cp.Minimize(self.objective.expression),
+            [*self.constraints, *self.objective.epigraphs, *self.hoister.bounds],
         )
         hoisted = [expression for _, expression in self.hoister.hoisted]
         self._phi: Tape | None = lower(hoisted, lagrangian.blocks) if hoisted else None
@@ -54,7 +57,7 @@ class ConicProgram:
         self._set_values(points[0], p, np.ones(lagrangian.n_terms))
         # Problems that are convex, yet not affine in the parameters, are canonicalised at each x.
         self.data: _ParametricData | None = None
-        if self.problem.is_dcp(dpp=True):
+        if self.problem.is_dpp():
             self.data = _ParametricData(self.problem, self.constraints, self.hoister.variables())
 
     # -- modelling ---------------------------------------------------------------------------
@@ -70,17 +73,13 @@ class ConicProgram:
         if isinstance(constraint, Equality | Zero):
             expression = constraint.expr if isinstance(constraint, Equality) else constraint.args[0]
             return self._affine(expression, constraint) == 0
-        arguments = [self._affine(argument, constraint) for argument in constraint.args]
-        if isinstance(constraint, SOC):
-            return SOC(*arguments, axis=constraint.axis)
-        if isinstance(constraint, PSD):
-            return PSD(*arguments)
-        if isinstance(constraint, ExpCone):
-            return ExpCone(*arguments)
-        if isinstance(constraint, PowCone3D):
-            return PowCone3D(*arguments, constraint.alpha)
-        assert isinstance(constraint, PowConeND)
-        return PowConeND(*arguments, constraint.alpha, axis=constraint.axis)
+        parts: list[Any] = [self._affine(argument, constraint) for argument in constraint.args]
+        extra: dict[str, Any] = {}
+        if isinstance(constraint, PowCone3D | PowConeND):
+            extra["alpha"] = constraint.alpha
+        if isinstance(constraint, SOC | PowConeND):
+            extra["axis"] = constraint.axis
+        return type(constraint)(*parts, **extra)
 
     def _at_most_zero(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
         rewritten = self.hoister(expression)
@@ -91,7 +90,7 @@ class ConicProgram:
             if other is not None and other.is_convex():
                 return other
         if rewritten.is_convex():
-            return rewritten
+            return self.hoister.lifted(expression)
         raise self._refuse(constraint, rewritten)
 
     def _affine(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
@@ -171,6 +170,10 @@ class ConicProgram:
         if not result.status.has_point:
             reason = f"Clarabel: {result.native}"
             return Answer.without_point(result.status, self.n, reason, result.iterations)
+        solver = "clarabel"
+        refined = self._refine(x, y, p, weights, multipliers)
+        if refined is not None:
+            (y, multipliers), solver = refined, "clarabel, newton"
         multipliers = scale * multipliers
         value = scale * float(weights @ self.lagrangian.terms(x, y, p))
         status = result.status if np.isfinite(value) else InnerStatus.FAILED
@@ -182,8 +185,23 @@ class ConicProgram:
             result.iterations,
             multipliers,
             "" if status is InnerStatus.OPTIMAL else f"Clarabel: {result.native}",
-            "clarabel",
+            solver,
         )
+
+    def _refine(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Sharpen the interior point answer where the problem is smooth around it."""
+        if not self.lagrangian.is_polyhedral_form or self._failed_refinements >= 3:
+            return None
+        refined = self.lagrangian.refine(x, y, p, weights, multipliers)
+        self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
+        return refined
 
     def _solve_afresh(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
@@ -302,15 +320,7 @@ class _ParametricData:
             P = sp.csc_array((self.n, self.n))
         else:
             P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
-        result = self._solver.solve(P, q, A, b, max(0.1 * accuracy, 1e-11), reuse=True)
-        if result.status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
-            other = self._solver.solve(P, q, A, b, 1e-8)
-            if other.status is InnerStatus.OPTIMAL and accuracy < 1e-8:
-                other.status = InnerStatus.INACCURATE
-            if result.status is InnerStatus.FAILED or other.status is InnerStatus.OPTIMAL:
-                other.iterations += result.iterations
-                return other
-        return result
+        return self._solver.solve(P, q, A, b, accuracy, reuse=True)
 
 
 def _is_parametric(expression: cp.Expression, test: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cvxpy as cp
 from cvxpy.atoms.affine.affine_atom import AffAtom
@@ -32,12 +33,19 @@ _WHAT_WORKS = (
 )
 
 
+def arguments(expression: Any) -> list[Any]:
+    """The arguments of an expression (which cvxpy's base class does not declare)."""
+    return list(expression.args)
+
+
 def explain_nonconvex(expression: cp.Expression) -> str:
     """Name the smallest part whose curvature is unknown, or the curvature that is wrong."""
     if expression.is_concave() and not expression.is_convex():
         return f"{shorten(expression)!r} is concave; {_WHAT_WORKS}"
     part = deepest_unknown(expression)
-    if isinstance(part, MulExpression | multiply) and not any(a.is_constant() for a in part.args):
+    if isinstance(part, MulExpression | multiply) and not any(
+        a.is_constant() for a in arguments(part)
+    ):
         why = "is a product of two expressions in the lower variables"
     elif isinstance(part, DivExpression):
         why = "divides by an expression in the lower variables"
@@ -46,14 +54,14 @@ def explain_nonconvex(expression: cp.Expression) -> str:
     elif isinstance(part, AffAtom):
         why = "adds convex and concave expressions"
     else:
-        kinds = ", ".join(a.curvature.lower() for a in part.args)
+        kinds = ", ".join(a.curvature.lower() for a in arguments(part))
         why = f"applies {type(part).__name__} to an argument that is {kinds}, which proves nothing"
     return f"{shorten(part)!r} {why}; {_WHAT_WORKS}"
 
 
 def deepest_unknown(expression: cp.Expression) -> cp.Expression:
     """The smallest sub-expression that is neither convex nor concave by cvxpy's rules."""
-    for argument in expression.args:
+    for argument in arguments(expression):
         if not argument.is_dcp():
             return deepest_unknown(argument)
     return expression
@@ -67,16 +75,16 @@ def is_smooth(terms: Sequence[cp.Expression], constraints: Sequence[Constraint])
 
 
 def _is_smooth(expression: cp.Expression) -> bool:
-    if not expression.args:
+    if not arguments(expression):
         return True
     if isinstance(expression, Power):
         smooth = _is_smooth_power(expression)
     else:
         smooth = isinstance(expression, (AffAtom, *_SMOOTH))
-    return smooth and all(map(_is_smooth, expression.args))
+    return smooth and all(map(_is_smooth, arguments(expression)))
 
 
-def _is_smooth_power(expression: cp.Expression) -> bool:
-    exponent = getattr(expression.p, "value", expression.p)
+def _is_smooth_power(expression: Power) -> bool:
+    exponent = expression.p.value
     # Even powers are smooth everywhere, the others inside their domain.
     return exponent is not None and not 1 < float(exponent) < 2

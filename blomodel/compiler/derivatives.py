@@ -181,7 +181,8 @@ def linearise(b: TapeBuilder, node: Node, out: int) -> list[LinearMap | Selectio
         factor = _unary_factor(b, node.op, node.args[0], out)
         return [None if factor is None else _scaling(b, factor, node.size, node.size)]
     if node.op in op.BINARY:
-        factors = _binary_factors(b, node.op, *node.args, out)
+        left, right = node.args
+        factors = _binary_factors(b, node.op, left, right, out)
         return [
             None if factor is None else _scaling(b, factor, b.size(arg), node.size)
             for factor, arg in zip(factors, node.args, strict=True)

@@ -10,23 +10,25 @@ coefficients.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.intervals import intervals
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import polynomial
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.derivatives import jvp, vjp
+from blomodel.compiler.convexity import arguments
+from blomodel.compiler.derivatives import jacobian, vjp
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.probing import MatrixProbe, generic_points
+from blomodel.compiler.points import generic_points, pack_or_generic
 from blomodel.compiler.tape import Tape
 
-_NOT_POLYNOMIAL = 3
 _DENSE_ENTRIES = 4000  # coefficient matrices up to this size get a parameter for every entry
 Compute = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -69,6 +71,8 @@ class Hoister:
         }
         self.hoisted: list[tuple[cp.Parameter, cp.Expression]] = []
         self.computed: list[tuple[cp.Parameter, Compute]] = []
+        self._lifting = False
+        self.bounds: list[Constraint] = []  # what ties variables of its own to y
         self._known: dict[int, cp.Parameter] = {}
         self._keep: list[cp.Expression] = []  # so that ids in _known stay unique
         self.points = generic_points(*x_bounds)
@@ -94,7 +98,7 @@ class Hoister:
         product = self._as_scaled(expression)
         if product is not None:
             return product
-        rewritten = expression.copy([self(argument) for argument in expression.args])
+        rewritten = expression.copy([self(argument) for argument in arguments(expression)])
         if isinstance(rewritten, MulExpression | multiply | DivExpression | cp.QuadForm):
             with cp.utilities.scopes.dpp_scope():
                 is_fine = rewritten.is_dcp()
@@ -115,7 +119,7 @@ class Hoister:
         if known is None:
             nonneg, nonpos = self._sign(expression)
             sign = {"nonneg": True} if nonneg else {"nonpos": True} if nonpos else {}
-            name = f"({shorten(expression)})" if expression.args else expression.name()
+            name = f"({shorten(expression)})" if arguments(expression) else expression.name()
             known = cp.Parameter(expression.shape, name=name, **sign)
             self._known[id(expression)] = known
             self._keep.append(expression)
@@ -145,12 +149,33 @@ class Hoister:
             one = 1.0 / factor if inverted else factor
             scale = one if scale is None else cp.multiply(scale, one)
         assert scale is not None
-        result = cp.multiply(self.parameter(scale), self(rest))
+        rewritten = self._lift(self(rest)) if self._lifting else self(rest)
+        result = cp.multiply(self.parameter(scale), rewritten)
         return (
             result
             if result.shape == expression.shape
             else cp.reshape(result, expression.shape, "F")
         )
+
+    def lifted(self, expression: cp.Expression) -> cp.Expression:
+        """Rewrite with a variable for each curved factor that holds parameters itself.
+
+        Only for expressions found convex without this: there the variables' bounds are tight at
+        a minimiser, whereas the new expression looks convex wherever it stands.
+        """
+        self._lifting = True
+        try:
+            return self(expression)
+        finally:
+            self._lifting = False
+
+    def _lift(self, expression: cp.Expression) -> cp.Expression:
+        if not expression.parameters() or expression.is_affine() or not expression.is_dcp():
+            return expression
+        level = cp.Variable(expression.shape)
+        convex = expression.is_convex()
+        self.bounds.append(expression <= level if convex else level <= expression)
+        return level
 
     # -- coefficients ------------------------------------------------------------------------
 
@@ -159,55 +184,55 @@ class Hoister:
         tape = lower([expression], self.blocks)
         facts = polynomial(tape)
         top = np.minimum(facts.degree, 2)
-        classes = facts.coefficient_class[np.arange(len(top)), top]
-        return tape, facts.degree, bool((classes < 2).all()) and not expression.parameters()
+        where = np.arange(len(top)), top
+        changes = facts.coefficient_class[where] >= 2
+        if tape.depends_on("p"):
+            changes |= polynomial(tape, "y", "p").coefficient_class[where] >= 2
+        return tape, facts.degree, not changes.any()
 
     def affine(self, expression: cp.Expression) -> cp.Expression | None:
         """A(x) y + b(x) with parameters for the coefficients; None when it is not affine in y."""
         tape, degree, is_constant = self.degrees(expression)
         if (degree > 1).any():
             return None
-        n, m = self.blocks[1].size, tape.n_outputs
-        origin, product = np.zeros(n), jvp(tape, ("y",))
-        probe = MatrixProbe(m, n)
-
-        def read(x: np.ndarray, p: np.ndarray) -> sp.csc_array:
-            return probe.full(lambda direction: product(x, origin, p, direction))
-
-        offset = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
+        origin = np.zeros(self.blocks[1].size)
+        offset = self.computed_parameter((tape.n_outputs,), lambda x, p: tape(x, origin, p))
         if is_constant:
-            value = read(self.points[0], np.zeros(self.blocks[2].size)) @ self.y_vector + offset
+            p = pack_or_generic(self.blocks[2])
+            value = jacobian(tape, ("y",), (self.points[0], origin, p)) @ self.y_vector + offset
         else:
-            value = self._moving_product(probe, read, product, origin) + offset
+            value = self._moving_product(tape, origin) + offset
         return cp.reshape(value, expression.shape, order="F")
 
-    def _moving_product(
-        self,
-        probe: MatrixProbe,
-        read: Callable[..., sp.csc_array],
-        product: Tape,
-        origin: np.ndarray,
-    ) -> cp.Expression:
-        m, n = probe.shape
-        if m * n <= _DENSE_ENTRIES:
-            full = sp.csc_array(np.ones((m, n)))
-            probe.learn([full])
-        else:
+    def _moving_product(self, tape: Tape, origin: np.ndarray) -> cp.Expression:
+        """A(x) y with one parameter for each entry of A that can differ from zero."""
+        m, n = tape.n_outputs, len(origin)
+
+        def read(x: np.ndarray, p: np.ndarray) -> sp.csc_array:
+            return jacobian(tape, ("y",), (x, origin, p))
+
+        pattern = np.ones((m, n), dtype=bool)
+        if m * n > _DENSE_ENTRIES:
             p = pack_or_generic(self.blocks[2])
-            probe.learn([read(x, p) for x in self.points])
-        assert probe.pattern is not None
-        pattern = probe.pattern.tocoo()
-        count = pattern.nnz
+            pattern = (
+                sum((abs(read(x, p)) for x in self.points), sp.csc_array((m, n))).toarray() > 0
+            )
+        rows, columns = np.nonzero(pattern)
+        count, keys = len(rows), rows * n + columns
 
         def entries(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-            matrix = probe.read(lambda direction: product(x, origin, p, direction))
-            if matrix.nnz != count:
-                return np.full(count, np.nan)  # a new entry appeared; the answer says FAILED
-            return matrix.data
+            matrix = read(x, p).tocoo()
+            found = matrix.row * n + matrix.col
+            where = np.minimum(np.searchsorted(keys, found), count - 1)
+            if (keys[where] != found).any():
+                return np.full(count, np.nan)  # a new entry appeared: the solve reports a failure
+            values = np.zeros(count)
+            values[where] = matrix.data
+            return values
 
         parameter = self.computed_parameter((count,), entries)
-        spread = sp.csc_array((np.ones(count), (np.arange(count), pattern.col)), shape=(count, n))
-        gather = sp.csc_array((np.ones(count), (pattern.row, np.arange(count))), shape=(m, count))
+        spread = sp.csc_array((np.ones(count), (np.arange(count), columns)), shape=(count, n))
+        gather = sp.csc_array((np.ones(count), (rows, np.arange(count))), shape=(m, count))
         return gather @ cp.multiply(parameter, spread @ self.y_vector)
 
     def quadratic_rows(self, expression: cp.Expression) -> cp.Expression | None:
@@ -217,22 +242,24 @@ class Hoister:
             return None
         n, m = self.blocks[1].size, tape.n_outputs
         origin, slope = np.zeros(n), vjp(tape, ("y",))
-        product = jvp(slope, ("y",))
-        x, p = self.points[0], np.zeros(self.blocks[2].size)
+        point = self.points[0], origin, pack_or_generic(self.blocks[2])
         rows = []
-        for row in range(m):
-            unit = np.zeros(m)
-            unit[row] = 1.0
-            Q = MatrixProbe(n, n).full(lambda v, u=unit: product(x, origin, p, u, v))  # type: ignore[misc]
-            signed = signed_factor(Q)
+        for unit in np.eye(m):
+            signed = signed_factor(jacobian(slope, ("y",), (*point, unit)))
             if signed is None:
                 return None
             sign, F = signed
-            q = self.computed_parameter((n,), lambda x, p, u=unit: slope(x, origin, p, u))  # type: ignore[misc]
+            q = self.computed_parameter((n,), partial(_slope_at_zero, slope, origin, unit))
             square = 0.5 * sign * cp.sum_squares(F @ self.y_vector) if F.shape[0] else 0.0
             rows.append(square + q @ self.y_vector)
         r = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
         return cp.reshape(cp.hstack(rows) + r, expression.shape, order="F")
+
+
+def _slope_at_zero(
+    slope: Tape, origin: np.ndarray, unit: np.ndarray, x: np.ndarray, p: np.ndarray
+) -> np.ndarray:
+    return slope(x, origin, p, unit)
 
 
 def signed_factor(Q: sp.csc_array) -> tuple[float, sp.csc_array] | None:
@@ -253,21 +280,6 @@ def signed_factor(Q: sp.csc_array) -> tuple[float, sp.csc_array] | None:
     rows, columns = np.nonzero(F)
     shape = (F.shape[0], len(dense))
     return sign, sp.csc_array((F[rows, columns], (rows, used[columns])), shape=shape)
-
-
-def pack_or_generic(block: Block) -> np.ndarray:
-    """The parameters' values, or some numbers of the right sign where they have none."""
-    vector = np.random.default_rng(5).uniform(0.5, 1.5, block.size)
-    for leaf in block.leaves:
-        where = block.slice_of(leaf)
-        if leaf.value is not None:
-            value = leaf.value.toarray() if sp.issparse(leaf.value) else np.asarray(leaf.value)
-            vector[where] = value.ravel(order="F")
-        elif leaf.is_nonpos():
-            vector[where] *= -1.0
-        elif leaf.is_psd():
-            vector[where] = np.eye(leaf.shape[0]).ravel()
-    return vector
 
 
 def _parameter_bounds(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -296,10 +308,10 @@ def _factors(
         factors, rest = _factors(above, holds_y)
         return [*factors, (below, True)], rest
     elementwise = isinstance(expression, multiply) or (
-        isinstance(expression, MulExpression) and any(a.is_scalar() for a in expression.args)
+        isinstance(expression, MulExpression) and any(a.is_scalar() for a in arguments(expression))
     )
     if elementwise:
-        first, second = expression.args
+        first, second = arguments(expression)
         if holds_y(first) and holds_y(second):
             return [], expression
         left, rest_left = _factors(first, holds_y)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -23,6 +25,8 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
 
 _CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
+_CHANGES = 2  # coefficient classes from here on depend on the block
+_NEWTON_STEPS = 4
 _DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
 
 
@@ -91,13 +95,26 @@ class Lagrangian:
         """The same for the constraints' rows."""
         return None if self.rows is None else polynomial(self.rows)
 
+    def term_changes(self, name: str) -> np.ndarray:
+        """Whether the coefficients of degree 0, 1, 2 in y can change with a block ("x" or "p")."""
+        return self._changes(self.terms, self.term_facts, name)
+
+    def row_changes(self, name: str) -> np.ndarray:
+        """The same for the constraints' rows."""
+        if self.rows is None or self.row_facts is None:
+            return np.zeros(3, bool)
+        return self._changes(self.rows, self.row_facts, name)
+
+    def _changes(self, tape: Tape, in_x: PolynomialFacts, name: str) -> np.ndarray:
+        if name != "x" and not tape.depends_on(name):
+            return np.zeros(3, bool)
+        facts = in_x if name == "x" else polynomial(tape, "y", name)
+        return np.asarray((facts.coefficient_class >= _CHANGES).any(axis=0))
+
     @cached_property
     def rows_move_with_x(self) -> bool:
         """Whether any constraint can change with x."""
-        facts = self.row_facts
-        return facts is not None and bool(
-            (facts.degree > 2).any() or (facts.coefficient_class >= 2).any()
-        )
+        return bool(self.row_changes("x").any())
 
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""
@@ -139,14 +156,12 @@ class Lagrangian:
 
         None unless multipliers and slacks tell the active rows apart and the minimiser is unique.
         """
-        cotangent = self.signs * multipliers
-        H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
         R = sp.csc_array(jacobian(self.terms_grad_y, ("x",), (x, y, p, weights)))
+        H = self._hessian_y(x, y, p, weights, multipliers)
         n, nx = R.shape
         A, B = sp.csr_array((0, n)), sp.csr_array((0, nx))
         if self.rows is not None:
-            H = H + jacobian(self._rows_grad_y, ("y",), (x, y, p, cotangent))
-            R = R + jacobian(self._rows_grad_y, ("x",), (x, y, p, cotangent))
+            R = R + jacobian(self._rows_grad_y, ("x",), (x, y, p, self.signs * multipliers))
             slack = -self.signs * self.rows(x, y, p)
             reach_slack = tolerance * max(1.0, np.abs(y).max(initial=0.0))
             reach_dual = tolerance * max(1.0, np.abs(multipliers).max(initial=0.0))
@@ -156,10 +171,105 @@ class Lagrangian:
             chosen = np.flatnonzero(active)
             A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
             B = sp.csr_array(jacobian(self.rows, ("x",), (x, y, p)))[chosen]
-        return _solve_sensitivity(H, A, R, B)
+        return solve_sensitivity(H, A, R, B)
+
+    def _hessian_y(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> sp.csc_array:
+        H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
+        facts = self.row_facts
+        if facts is not None and (facts.degree > 1).any():
+            H = H + jacobian(self._rows_grad_y, ("y",), (x, y, p, self.signs * multipliers))
+        return H
+
+    def refine(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Newton steps on the optimality system of the active rows, from a nearly optimal point.
+
+        None when they do not lead anywhere, as at a kink of the objective.
+        """
+        equality, signs = self.equality, self.signs
+        values = signs * self.rows(x, y, p) if self.rows is not None else np.zeros(0)
+        chosen = np.flatnonzero((multipliers > -values) | equality)
+        n, k = len(y), len(chosen)
+        H = self._hessian_y(x, y, p, weights, multipliers)
+        A = sp.csr_array((0, n))
+        if self.rows is not None:
+            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            A = sp.csr_array(sp.diags_array(signs[chosen]) @ A) if k else A
+        solve = _factor_system(H, A)
+        if solve is None:
+            return None
+        start = y
+        best: tuple[np.ndarray, np.ndarray] | None = None
+        previous, active = np.inf, np.zeros(len(multipliers))
+        active[chosen] = multipliers[chosen]
+        for _ in range(_NEWTON_STEPS + 1):
+            slope = self.terms_grad_y(x, y, p, weights)
+            values = np.zeros(0)
+            reach = np.abs(slope).max(initial=1.0)
+            if self.rows is not None:
+                slope = slope + self._rows_grad_y(x, y, p, signs * active)
+                values = signs * self.rows(x, y, p)
+            residual = np.concatenate([slope, values[chosen]])
+            error = float(np.abs(residual).max(initial=0.0))
+            if not error < 0.5 * previous:
+                break
+            best, previous = (y, active.copy()), error
+            if error <= 1e-15 * reach:
+                break
+            step = solve(-residual)
+            y = y + step[:n]
+            active[chosen] += step[n:]
+        if best is None or previous > 1e-9 * reach:
+            return None
+        y, active = best
+        values = signs * self.rows(x, y, p) if self.rows is not None else values
+        far = np.abs(y - start).max(initial=0.0) > 1e-2 * (1.0 + np.abs(start).max(initial=0.0))
+        if far or (active[~equality] < -1e-8).any() or (values[~equality] > 1e-9).any():
+            return None
+        return y, np.where(equality, active, np.maximum(active, 0.0))
 
 
-def _solve_sensitivity(
+def _factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Solver of [H A'; A 0], shifted a little so that dependent rows do no harm."""
+    n, k = H.shape[0], A.shape[0]
+    scale = float(np.abs(H.data).max(initial=1e-3))
+    if not np.isfinite(scale) or not np.isfinite(A.data).all():
+        return None
+    if n + k > _DENSE_LIMIT:
+        shift = sp.diags_array(np.concatenate([np.full(n, 1e-12 * scale), np.full(k, -1e-12)]))
+        blocks: Any = [[H, A.T], [A, None]]
+        whole = sp.block_array(blocks) if k else H
+        try:
+            return spl.splu(sp.csc_array(whole + shift)).solve
+        except RuntimeError:
+            return None
+    K = np.zeros((n + k, n + k))
+    K[:n, :n], K[:n, n:], K[n:, :n] = H.toarray(), A.toarray().T, A.toarray()
+    K.flat[: n * (n + k) : n + k + 1] += 1e-12 * scale
+    K.flat[n * (n + k + 1) :: n + k + 1] -= 1e-12
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            factor = scipy.linalg.lu_factor(K)
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        return None
+    return lambda right: scipy.linalg.lu_solve(factor, right)
+
+
+def solve_sensitivity(
     H: sp.csc_array, A: sp.csr_array, R: sp.csc_array, B: sp.csr_array
 ) -> np.ndarray | None:
     """dy of [H A'; A 0] (dy, dl) = -(R, B), or None when dy is not determined."""

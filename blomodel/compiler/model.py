@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import Levels
-from blomodel.analysis.polynomial import polynomial
+from blomodel.analysis.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.parametric import ParametricProgram
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
-
-CONSTANT, AFFINE = 1, 2  # coefficient classes of analysis.polynomial
+from blomodel.compiler.tape import Tape
+from blomodel.inner.answer import Answer
 
 
 class Model:
@@ -104,18 +104,78 @@ class Model:
         )
 
     @cached_property
-    def optimistic_program(self) -> ParametricProgram:
-        """The upper objective over the lower minimisers: g(x, y) <= level, level a last parameter."""
+    def _face_program(self) -> ParametricProgram:
+        """f over the lower minimisers of an LP or QP with constant Hessian.
+
+        With s the slope of g at one minimiser, the others are the feasible y at which the slope is
+        the same and s'y is not larger; both are affine in y.
+        """
+        slope = cp.Parameter(self.y.size, name="slope")
+        offset = cp.Parameter(name="offset")
+        level = cp.Parameter(self.y.size, name="curvature_level")
+        flat = cp.hstack([cp.vec(leaf, order="F") for leaf in self.y.leaves])
+        extra = [slope @ flat <= offset]
+        curvature = self._constant_curvature
+        if curvature is not None and curvature.nnz:
+            extra.append(curvature @ flat == level)
+        else:
+            extra.append(0.0 * flat == 0.0 * level)
+        return self._answer_program(extra, (slope, offset, level))
+
+    @cached_property
+    def _level_program(self) -> ParametricProgram:
+        """f over the near-minimisers of the lower level: g(x, y) <= level."""
         level = cp.Parameter(name="level")
+        return self._answer_program([self.g_expression <= level], (level,))
+
+    def _answer_program(
+        self, extra: list[Constraint], parameters: tuple[cp.Parameter, ...]
+    ) -> ParametricProgram:
         return ParametricProgram(
             [self.f_expression],
-            [*self.lower_constraints, *self.coupling_constraints, self.g_expression <= level],
+            [*self.lower_constraints, *self.coupling_constraints, *extra],
             x=self.x,
             y=self.y,
-            p=Block("p", (*self.p.leaves, level)),
+            p=Block("p", (*self.p.leaves, *parameters)),
             x_bounds=self.x_bounds,
             name="optimistic choice",
         )
+
+    def optimistic_choice(
+        self, x: np.ndarray, p: np.ndarray, answer: Answer, *, slack: float
+    ) -> Answer:
+        """Minimise f among the lower minimisers at x, of which ``answer`` is one."""
+        if self._constant_curvature is None:
+            level = answer.value + slack * (1 + abs(answer.value))
+            return self._level_program.solve(x, np.append(p, level))
+        slope = self.g_grad(x, answer.y, p)[self.x.size :]
+        offset = slope @ answer.y + 1e-9 * (1 + abs(slope @ answer.y))
+        curvature_level = self._constant_curvature @ answer.y
+        return self._face_program.solve(x, np.concatenate([p, slope, [offset], curvature_level]))
+
+    @cached_property
+    def _constant_curvature(self) -> sp.csr_array | None:
+        """Hessian of g in y where it depends on nothing; None elsewhere."""
+        facts = polynomial(self.g, variable="y", coefficient="x")
+        moves = facts.coefficient_class[0, 2] > CONSTANT
+        if self.p.size and not moves:
+            moves = polynomial(self.g, variable="y", coefficient="p").coefficient_class[0, 2] > CONSTANT
+        if facts.degree[0] > 2 or moves:
+            return None
+        zeros = (np.zeros(self.x.size), np.zeros(self.y.size), np.zeros(self.p.size))
+        return sp.csr_array(hessian(self.g, ("y",), zeros))
+
+    @cached_property
+    def _smallest_curvature(self) -> float:
+        curvature = self._constant_curvature
+        if curvature is None or self.y.size > 1000:
+            return 0.0
+        values = np.linalg.eigvalsh(curvature.toarray())
+        return float(values[0] / (1 + values[-1]))
+
+    def is_strictly_convex_below(self) -> bool:
+        """Whether the lower answer is unique because g is a strictly convex quadratic in y."""
+        return self._smallest_curvature > 1e-8
 
     @cached_property
     def relaxation_program(self) -> ParametricProgram:
@@ -153,7 +213,7 @@ class Model:
         return all(as_row(constraint)[0] != SPECTRAL for constraint in self.lower_constraints)
 
     @cached_property
-    def _lagrangian_gradient(self):  # type: ignore[no-untyped-def]
+    def _lagrangian_gradient(self) -> Tape:
         """Tape of grad_y [g + multipliers . rows]; its cotangent is (1, inequality, equality)."""
         pieces = [self.g_expression]
         for kind in (INEQUALITY, EQUALITY):
@@ -174,6 +234,45 @@ class Model:
         both = sp.csr_array(jacobian(self._lagrangian_gradient, ("x", "y"), point))
         return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
 
+    @cached_property
+    def _weighted_gradient(self) -> Tape:
+        """Tape of grad_(x,y) [weights . (f, upper rows, lower rows)]; spectral rows are left out."""
+        pieces = [self.f_expression]
+        for constraints in (self.upper_constraints, self.lower_constraints):
+            for kind in (INEQUALITY, EQUALITY):
+                pieces += [e for k, e in map(as_row, constraints) if k == kind]
+        return vjp(lower(pieces, self.blocks), ("x", "y"))
+
+    @cached_property
+    def _stationarity_gradient(self) -> Tape:
+        """Tape of grad_(x,y) [direction . lower stationarity]."""
+        return vjp(self._lagrangian_gradient, ("x", "y"))
+
+    def kkt_hessian(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        multipliers: np.ndarray,
+        *,
+        upper: tuple[np.ndarray, np.ndarray],
+        lower: tuple[np.ndarray, np.ndarray],
+        stationarity: np.ndarray,
+    ) -> np.ndarray:
+        """Hessian in (x, y) of the Lagrangian of the KKT reformulation.
+
+        ``upper`` and ``lower`` hold its multipliers of inequality and equality rows, ``stationarity``
+        those of the lower level's stationarity; ``multipliers`` are the lower level's own.
+        """
+        smooth = upper[0][: self.upper_in.n_smooth]
+        weights = np.concatenate([[1.0], smooth, upper[1], *lower])
+        total = jacobian(self._weighted_gradient, ("x", "y"), (x, y, p, weights)).toarray()
+        own = np.concatenate(([1.0], multipliers))
+        total += jacobian(
+            self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity)
+        ).toarray()
+        return total
+
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""
         multipliers = np.zeros(len(self.lower_in) + len(self.lower_eq))
@@ -191,6 +290,20 @@ class Model:
         return hessian(self.f, ("x", "y"), (x, y, p)).toarray()
 
     @cached_property
+    def g_grad(self) -> Tape:
+        """Gradient of the lower objective in (x, y)."""
+        return gradient(self.g, ("x", "y"))
+
+    def g_hessian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Hessian of the lower objective in (x, y), dense."""
+        return hessian(self.g, ("x", "y"), (x, y, p)).toarray()
+
+    @cached_property
+    def g_is_quadratic(self) -> bool:
+        """Whether the lower objective is quadratic in (x, y) together."""
+        return self._is_jointly_quadratic(self.g)
+
+    @cached_property
     def is_linear_quadratic(self) -> bool:
         """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
         return self.has_linear_kkt and self._is_jointly_quadratic(self.f)
@@ -205,15 +318,15 @@ class Model:
         if facts.degree[0] > 2 or classes[2] > CONSTANT or classes[1] > AFFINE:
             return False
         every_row = (self.lower_in, self.lower_eq, self.upper_in, self.upper_eq)
-        return all(_is_jointly_affine(rows) for rows in every_row)
+        return all(rows.is_affine for rows in every_row)
 
     @cached_property
     def has_affine_upper_rows(self) -> bool:
         """Whether all upper rows are affine in (x, y)."""
-        return all(_is_jointly_affine(rows) for rows in (self.upper_in, self.upper_eq))
+        return self.upper_in.is_affine and self.upper_eq.is_affine
 
     @staticmethod
-    def _is_jointly_quadratic(tape) -> bool:  # type: ignore[no-untyped-def]
+    def _is_jointly_quadratic(tape: Tape) -> bool:
         in_y = polynomial(tape, variable="y", coefficient="x")
         in_x = polynomial(tape, variable="x", coefficient="y")
         return bool(
@@ -259,14 +372,3 @@ class Model:
                 if slope < 0 or is_equality:
                     lower_bound[column] = max(lower_bound[column], bound)
         return lower_bound, upper_bound
-
-
-def _is_jointly_affine(rows: Rows) -> bool:
-    if rows.tape is None:
-        return True
-    in_y = polynomial(rows.tape, variable="y", coefficient="x")
-    return bool(
-        np.all(in_y.degree <= 1)
-        and np.all(in_y.coefficient_class[:, 1] <= CONSTANT)
-        and np.all(in_y.coefficient_class[:, 0] <= AFFINE)
-    )

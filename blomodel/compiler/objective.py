@@ -14,10 +14,10 @@ from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.analysis.levels import shorten
 from blomodel.compiler.convexity import explain_nonconvex
-from blomodel.compiler.derivatives import jvp, vjp
+from blomodel.compiler.derivatives import jacobian, vjp
 from blomodel.compiler.hoisting import Hoister, signed_factor
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.probing import MatrixProbe
+from blomodel.compiler.points import pack_or_generic
 from blomodel.errors import NonconvexLowerError
 
 
@@ -64,7 +64,8 @@ class WeightedObjective:
                 group.append(part)
                 is_constant = False
             else:
-                others.append(rewritten)
+                convex = rewritten.is_convex()
+                others.append(self.hoister.lifted(part) if convex and not parametric else rewritten)
         return group, others, is_constant
 
     def _others(
@@ -98,12 +99,12 @@ class WeightedObjective:
         hoister, y = self.hoister, self.hoister.y_vector
         self._tape = lower(groups, hoister.blocks)
         self._slope = vjp(self._tape, ("y",))
-        self._product = jvp(self._slope, ("y",))
         self._linear = cp.Parameter(self.n)
         self._factor: cp.Parameter | None = None
+        self._found: tuple[float, sp.csc_array] | None = None
         linear = self._linear @ y
         if is_constant:
-            x, p = hoister.points[0], np.zeros(hoister.blocks[2].size)
+            x, p = hoister.points[0], pack_or_generic(hoister.blocks[2])
             Qs = [self._hessian(x, p, unit) for unit in np.eye(len(groups))]
             self._refuse_concave(Qs[-1], terms[-1])
             factors = [signed_factor(Q) for Q in Qs]
@@ -132,9 +133,7 @@ class WeightedObjective:
             )
 
     def _hessian(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> sp.csc_array:
-        origin = np.zeros(self.n)
-        probe = MatrixProbe(self.n, self.n)
-        return probe.full(lambda direction: self._product(x, origin, p, weights, direction))
+        return jacobian(self._slope, ("y",), (x, np.zeros(self.n), p, weights))
 
     def why_not_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> str:
         """Why the weighted objective is not known to be convex here; empty when it is."""
@@ -144,8 +143,8 @@ class WeightedObjective:
         if (weights < 0).any():
             return "a weight is negative"
         if self._factor is not None:
-            found = signed_factor(self._hessian(x, p, weights))
-            if found is None or found[0] < 0:
+            self._found = signed_factor(self._hessian(x, p, weights))
+            if self._found is None or (self._found[0] < 0 and self._found[1].nnz):
                 return "the quadratic part of the weighted objective is not convex in y here"
         return ""
 
@@ -157,8 +156,8 @@ class WeightedObjective:
             yield parameter, np.array(weight)
         yield self._linear, self._slope(x, np.zeros(self.n), p, weights)
         if self._factor is not None:
-            value = np.zeros((self.n, self.n))
-            found = signed_factor(self._hessian(x, p, weights))
+            # Found by why_not_convex, which goes before.
+            value, found = np.zeros((self.n, self.n)), self._found
             if found is not None and found[0] > 0:
                 value[: found[1].shape[0]] = found[1].toarray()
             yield self._factor, value

@@ -133,7 +133,8 @@ class ParametricProgram:
         vector = np.asarray(weights, float)
         if vector.shape != (self.lagrangian.n_terms,):
             raise ValueError(
-                f"{self.name}: {self.lagrangian.n_terms} terms need that many weights, got {weights!r}."
+                f"{self.name}: the {self.lagrangian.n_terms} terms need as many weights, not "
+                f"{weights!r}."
             )
         return vector
 

@@ -13,15 +13,14 @@ import scipy.sparse.linalg as spl
 
 from blomodel.analysis.levels import shorten
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.derivatives import jvp, vjp
+from blomodel.compiler.derivatives import jacobian, vjp
 from blomodel.compiler.lagrangian import Lagrangian
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.probing import MatrixProbe, generic_points
+from blomodel.compiler.points import generic_points
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
 from blomodel.inner.osqp import QuadraticSolver
 
-_CHANGES_WITH_X = 2  # coefficient classes from here on depend on x
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
 _DENSE_LIMIT = 600
 _KEPT_WEIGHTS = 4
@@ -41,49 +40,33 @@ class QuadraticProgram:
         x, y, p = lagrangian.blocks
         self.n = y.size
         self._origin = np.zeros(self.n)
-        of_terms, of_rows = lagrangian.term_facts, lagrangian.row_facts
-        moves = of_terms.coefficient_class >= _CHANGES_WITH_X
         self.is_smooth = True
-        self.kind = "QP" if (of_terms.degree == 2).any() else "LP"
-        self._Q_moves, self._q_moves = bool(moves[:, 2].any()), bool(moves[:, 1].any())
-        self._A_moves = self._b_moves = False
-        if of_rows is not None:
-            moves = of_rows.coefficient_class >= _CHANGES_WITH_X
-            self._A_moves, self._b_moves = bool(moves[:, 1].any()), bool(moves[:, 0].any())
+        self.kind = "QP" if (lagrangian.term_facts.degree == 2).any() else "LP"
+        # Which coefficients change with x, and which with p: these must be read anew.
+        self._Q_moves, self._q_moves = lagrangian.term_changes("x")[[2, 1]]
+        self._A_moves, self._b_moves = lagrangian.row_changes("x")[[1, 0]]
+        self._Q_needs_p, self._q_needs_p = lagrangian.term_changes("p")[[2, 1]]
+        self._A_needs_p, self._b_needs_p = lagrangian.row_changes("p")[[1, 0]]
         self._grad_y = lagrangian.terms_grad_y
-        self._hessian_product = jvp(self._grad_y, ("y",)) if self.kind == "QP" else None
-        self._rows_product = jvp(lagrangian.rows, ("y",)) if lagrangian.rows is not None else None
         self._points = generic_points(*x_bounds)
-        self._Q_probes = [MatrixProbe(self.n, self.n) for _ in terms]
-        self._A_probe = MatrixProbe(lagrangian.n_rows, self.n)
         self._p: bytes | None = None
-        self._instances: dict[tuple[float, ...], _Instance] = {}
+        self._b: np.ndarray | None = None
+        self._A: sp.csc_array | None = None
+        self._instances: dict[bytes, _Instance] = {}
 
     # -- coefficients ------------------------------------------------------------------------
 
-    def hessian(self, x: np.ndarray, p: np.ndarray, term: int, probe: bool = False) -> sp.csc_array:
-        """Q of one term."""
-        if self._hessian_product is None:
+    def hessian(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> sp.csc_array:
+        """Q of the weighted terms."""
+        if self.kind == "LP":
             return sp.csc_array((self.n, self.n))
-        product, origin = self._hessian_product, self._origin
-        weights = np.zeros(self.lagrangian.n_terms)
-        weights[term] = 1.0
+        return jacobian(self._grad_y, ("y",), (x, self._origin, p, weights))
 
-        def run(direction: np.ndarray) -> np.ndarray:
-            return product(x, origin, p, weights, direction)
-
-        learnt = self._Q_probes[term]
-        return learnt.read(run) if probe else learnt.full(run)
-
-    def _read_A(self, x: np.ndarray, p: np.ndarray, probe: bool) -> sp.csc_array:
-        product, origin = self._rows_product, self._origin
-        if product is None:
+    def _read_A(self, x: np.ndarray, p: np.ndarray) -> sp.csc_array:
+        rows = self.lagrangian.rows
+        if rows is None:
             return sp.csc_array((0, self.n))
-
-        def run(direction: np.ndarray) -> np.ndarray:
-            return product(x, origin, p, direction)
-
-        A = self._A_probe.read(run) if probe else self._A_probe.full(run)
+        A = jacobian(rows, ("y",), (x, self._origin, p))
         A.data *= self.lagrangian.signs[A.indices]
         return A
 
@@ -91,45 +74,36 @@ class QuadraticProgram:
         rows = self.lagrangian.rows
         return np.zeros(0) if rows is None else -self.lagrangian.signs * rows(x, self._origin, p)
 
-    def _prepare(self, x: np.ndarray, p: np.ndarray) -> None:
-        """Read everything that depends on p only, unless p is that of the last call."""
+    def _prepare(self, p: np.ndarray) -> None:
+        """Forget what belongs to other values of the parameters."""
         key = p.tobytes()
         if key == self._p:
             return
-        self._instances.clear()
+        first = self._p is None
         self._p = key
-        points = [x, *self._points]
-        n_terms = self.lagrangian.n_terms
-        if self._Q_moves:
-            self.Q = []
-            for term in range(n_terms):
-                found = [self.hessian(point, p, term) for point in points]
-                self._Q_probes[term].learn([Q for Q in found if np.isfinite(Q.data).all()] or found)
-        else:
-            self.Q = [self.hessian(x, p, term) for term in range(n_terms)]
-            self._require_convex_lower(self.Q[-1], p)
-        if self._A_moves:
-            matrices = [self._read_A(point, p, probe=False) for point in points]
-            self._A_probe.learn([A for A in matrices if np.isfinite(A.data).all()] or matrices)
-        else:
-            self.A = self._read_A(x, p, probe=False)
-        self._b = None if self._b_moves else self._read_b(x, p)
+        if first or self._Q_needs_p or self._A_needs_p:
+            self._instances.clear()
+            self._A = None
+        if self._q_needs_p:
+            for instance in self._instances.values():
+                instance.q = None
+        self._b = None
+        if self.kind == "QP" and not self._Q_moves and (first or self._Q_needs_p):
+            last = np.eye(self.lagrangian.n_terms)[-1]
+            self._require_convex_lower(self.hessian(self._points[0], p, last), p)
 
     def check(self, p: np.ndarray) -> None:
         """Raise NonconvexLowerError when the last term is convex at none of a few points."""
-        if self.kind == "LP":
-            return
-        if not self._Q_moves:
-            self._prepare(self._points[0], p)
-            return
-        last = self.lagrangian.n_terms - 1
-        matrices = [self.hessian(point, p, last) for point in self._points]
-        if not any(is_positive_semidefinite(Q) for Q in matrices):
-            self._require_convex_lower(matrices[0], p)
+        self._prepare(p)
+        if self.kind == "QP" and self._Q_moves:
+            last = np.eye(self.lagrangian.n_terms)[-1]
+            matrices = [self.hessian(point, p, last) for point in self._points]
+            if not any(is_positive_semidefinite(Q) for Q in matrices):
+                self._require_convex_lower(matrices[0], p)
 
     def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
         """The smallest eigenvalue of the weighted Hessian in y."""
-        return smallest_eigenvalue(self._weighted_hessian(x, p, weights))
+        return smallest_eigenvalue(self.hessian(x, p, weights))
 
     def is_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> bool:
         """Whether the weighted objective is convex in y at this x."""
@@ -137,16 +111,7 @@ class QuadraticProgram:
             return True
         if not self._Q_moves:
             return self._instance(x, p, weights).is_convex
-        return is_positive_semidefinite(self._weighted_hessian(x, p, weights))
-
-    def _weighted_hessian(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> sp.csc_array:
-        self._prepare(x, p)
-        total = sp.csc_array((self.n, self.n))
-        for term, weight in enumerate(weights):
-            Q = self.hessian(x, p, term, probe=True) if self._Q_moves else self.Q[term]
-            # Adding zero times a matrix keeps its entries, and so the sparsity, in place.
-            total = _add_keeping_entries(total, weight, Q)
-        return total
+        return is_positive_semidefinite(self.hessian(x, p, weights))
 
     def _require_convex_lower(self, Q: sp.csc_array, p: np.ndarray) -> None:
         if is_positive_semidefinite(Q):
@@ -165,21 +130,21 @@ class QuadraticProgram:
     # -- solving -----------------------------------------------------------------------------
 
     def _instance(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> _Instance:
-        self._prepare(x, p)
-        key = tuple(weights.tolist())
+        self._prepare(p)
+        key = weights.tobytes()
         instance = self._instances.get(key)
         if instance is None:
             while len(self._instances) >= _KEPT_WEIGHTS:
                 del self._instances[next(iter(self._instances))]
-            P = self._weighted_hessian(x, p, weights)
-            A = self._read_A(x, p, probe=True) if self._A_moves else self.A
+            P = self.hessian(x, p, weights)
+            if self._A is None:
+                self._A = self._read_A(x, p)
             convex = self._Q_moves or self.kind == "LP" or is_positive_semidefinite(P)
-            solver = None
-            if convex:
-                lasting = not (self._Q_moves or self._A_moves)
-                solver = QuadraticSolver(P, A, self.lagrangian.equality, lasting)
-            q = None if self._q_moves else self._grad_y(x, self._origin, p, weights)
-            instance = self._instances[key] = _Instance(P, solver, q, convex)
+            lasting = not (self._Q_moves or self._A_moves)
+            solver = (
+                QuadraticSolver(P, self._A, self.lagrangian.equality, lasting) if convex else None
+            )
+            instance = self._instances[key] = _Instance(P, solver, None, convex)
         return instance
 
     def solve(
@@ -188,21 +153,27 @@ class QuadraticProgram:
         """Minimise over y at x."""
         instance = self._instance(x, p, weights)
         P, solver = instance.P, instance.solver
-        if self._Q_moves or self._A_moves:
-            if self._Q_moves:
-                P = self._weighted_hessian(x, p, weights)
-                finite = bool(np.isfinite(P.data).all())
-                instance.is_convex = finite and is_positive_semidefinite(P)
-            if instance.is_convex and solver is not None:
-                A = self._read_A(x, p, probe=True) if self._A_moves else self.A
-                if not np.isfinite(A.data).all():
-                    reason = "the constraints' coefficients are not finite at this point"
-                    return Answer.without_point(InnerStatus.FAILED, self.n, reason)
-                solver.set_matrices(P, A)
+        if self._Q_moves:
+            P = self.hessian(x, p, weights)
+            instance.is_convex = is_positive_semidefinite(P)
         if not instance.is_convex or solver is None:
             return Answer.without_point(InnerStatus.FAILED, self.n, self._not_convex(P))
-        q = self._grad_y(x, self._origin, p, weights) if instance.q is None else instance.q
-        b = self._read_b(x, p) if self._b is None else self._b
+        if self._Q_moves or self._A_moves:
+            A = self._read_A(x, p) if self._A_moves or self._A is None else self._A
+            if not np.isfinite(A.data).all():
+                reason = "the constraints' coefficients are not finite at this point"
+                return Answer.without_point(InnerStatus.FAILED, self.n, reason)
+            solver.set_matrices(P, A)
+        q = instance.q
+        if q is None:
+            q = self._grad_y(x, self._origin, p, weights)
+            if not self._q_moves:
+                instance.q = q
+        b = self._b
+        if b is None:
+            b = self._read_b(x, p)
+            if not self._b_moves:
+                self._b = b
         point = solver.solve(q, b, warm, accuracy)
         if not point.status.has_point:
             return Answer.without_point(point.status, self.n, point.reason, point.iterations)
@@ -232,7 +203,7 @@ class _Instance:
 
     P: sp.csc_array
     solver: QuadraticSolver | None  # None when not convex
-    q: np.ndarray | None  # None when it moves with x
+    q: np.ndarray | None  # None until read, and always when it moves with x
     is_convex: bool
 
 
@@ -276,20 +247,6 @@ def smallest_eigenvalue(Q: sp.csc_array) -> float:
     return float(spl.eigsh(Q, 1, which="SA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
 
 
-def _add_keeping_entries(total: sp.csc_array, weight: float, Q: sp.csc_array) -> sp.csc_array:
-    if Q.nnz == 0:
-        return total
-    if total.nnz == 0:
-        return sp.csc_array((weight * Q.data, Q.indices, Q.indptr), shape=Q.shape)
-    first, second = total.tocoo(), Q.tocoo()
-    rows = np.concatenate([first.row, second.row])
-    columns = np.concatenate([first.col, second.col])
-    data = np.concatenate([first.data, weight * second.data])
-    merged = sp.csc_array(sp.coo_array((data, (rows, columns)), shape=Q.shape))
-    merged.sort_indices()
-    return merged
-
-
 def _most_concave_part(
     expression: cp.Expression, blocks: Sequence[Block], p: np.ndarray
 ) -> tuple[cp.Expression, float]:
@@ -300,14 +257,11 @@ def _most_concave_part(
     parts = [part for part in parts if part.is_scalar()]
     if not parts or p.size != blocks[2].size:
         return expression, np.nan
-    product = jvp(vjp(lower(parts, blocks), ("y",)), ("y",))
-    n, origin = blocks[1].size, np.zeros(blocks[1].size)
-    x = np.full(blocks[0].size, 0.5)
+    slope = vjp(lower(parts, blocks), ("y",))
+    origin, x = np.zeros(blocks[1].size), np.full(blocks[0].size, 0.5)
     found = []
-    for index in range(len(parts)):
-        weights = np.zeros(len(parts))
-        weights[index] = 1.0
-        run = MatrixProbe(n, n).full(lambda v, w=weights: product(x, origin, p, w, v))  # type: ignore[misc]
-        found.append(smallest_eigenvalue(run) if np.isfinite(run.data).all() else np.inf)
+    for weights in np.eye(len(parts)):
+        Q = jacobian(slope, ("y",), (x, origin, p, weights))
+        found.append(smallest_eigenvalue(Q) if np.isfinite(Q.data).all() else np.inf)
     worst = int(np.argmin(found))
     return parts[worst], found[worst]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
@@ -12,6 +13,7 @@ from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, N
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import shorten
+from blomodel.analysis.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import jacobian
 from blomodel.compiler.lowering import lower
@@ -96,6 +98,7 @@ class Rows:
             end += side
         self.size = end
         self._sizes = (blocks[0].size, blocks[1].size)
+        self._last: tuple[bytes, Linearisation] | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -108,8 +111,32 @@ class Rows:
             parts.append(-np.linalg.eigvalsh((matrix + matrix.T) / 2))
         return np.concatenate(parts) if parts else np.empty(0)
 
+    @cached_property
+    def is_affine(self) -> bool:
+        """Whether every row is affine in (x, y) together."""
+        if self.spectral:
+            return False
+        if self.tape is None:
+            return True
+        in_y = polynomial(self.tape, variable="y", coefficient="x")
+        return bool(
+            np.all(in_y.degree <= 1)
+            and np.all(in_y.coefficient_class[:, 1] <= CONSTANT)
+            and np.all(in_y.coefficient_class[:, 0] <= AFFINE)
+        )
+
     def linearise(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> Linearisation:
         """Values and Jacobians at a point."""
+        if not self.is_affine:
+            return self._linearise(x, y, p)
+        # The Jacobian of affine rows depends on the parameters alone.
+        key = p.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = (key, self._linearise(x, y, p))
+        kept = self._last[1]
+        return Linearisation(self.values(x, y, p), kept.in_x, kept.in_y)
+
+    def _linearise(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> Linearisation:
         n_x, n_y = self._sizes
         if self.size == 0:
             return Linearisation(

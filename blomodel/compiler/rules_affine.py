@@ -38,7 +38,7 @@ from cvxpy.atoms.affine.wraps import (
 from cvxpy.atoms.one_minus_pos import one_minus_pos
 
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.lowering import Lowering, Operand, labels, rule, run_order
+from blomodel.compiler.rules import Lowering, Operand, labels, rule, run_order
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.kernels import machine as op
 

@@ -26,7 +26,6 @@ from cvxpy.atoms.elementwise.rel_entr import rel_entr
 from cvxpy.atoms.elementwise.trig import cos, sin, tan
 from cvxpy.atoms.elementwise.xexp import xexp
 from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
-from cvxpy.atoms.gmatmul import gmatmul
 from cvxpy.atoms.log_sum_exp import log_sum_exp
 from cvxpy.atoms.max import max as max_atom
 from cvxpy.atoms.min import min as min_atom
@@ -40,7 +39,7 @@ from cvxpy.atoms.sum_largest import sum_largest
 
 from blomodel.atoms import sigmoid
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.lowering import Lowering, Operand, rule, run_order
+from blomodel.compiler.rules import Lowering, Operand, rule, run_order
 from blomodel.compiler.rules_affine import apply_left, sum_along
 from blomodel.kernels import machine as op
 
@@ -228,16 +227,6 @@ def _quad_form(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     x = vector.node
     product = apply_left(lowering, matrix, vector.size, vector.size, x, 1)
     return lowering.builder.dot(x, product)
-
-
-@rule(gmatmul)
-def _geometric_product(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
-    b = lowering.builder
-    matrix = lowering.lower(cp.Expression.cast_to_const(atom.A))
-    m, k = matrix.shape
-    logarithms = b.unary(op.LOG, args[0].node)
-    product = apply_left(lowering, matrix, m, k, logarithms, args[0].size // k)
-    return b.unary(op.EXP, product)
 
 
 @rule(cumprod, cummax)

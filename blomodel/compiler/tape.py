@@ -64,7 +64,7 @@ def digest(*arrays: np.ndarray) -> bytes:
     """A short key, equal for equal arrays."""
     state = blake2b(digest_size=16)
     for array in arrays:
-        state.update(str((array.dtype, array.shape)).encode())
+        state.update(f"{array.dtype.str}{array.shape}".encode())
         state.update(np.ascontiguousarray(array).tobytes())
     return state.digest()
 

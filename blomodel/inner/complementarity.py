@@ -43,6 +43,7 @@ __all__ = [
     "ComplementarityQP",
     "ComplementarityResult",
     "ComplementarityStatus",
+    "piece_multipliers",
     "solve_globally",
     "solve_locally",
 ]
@@ -152,6 +153,16 @@ def solve_locally(
             return report(ComplementarityStatus.LIMIT, found.z, found.value)
         answer = moved
     return report(status, answer.z, answer.value)
+
+
+def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None, Vector | None]:
+    """Multipliers of the equality and inequality rows at the solution of the piece ``z`` lies in.
+
+    On a row that the piece holds tight the multiplier may have either sign.
+    """
+    pieces = problem.pieces
+    answer = pieces.solve(pieces.round(np.asarray(z, dtype=float), pieces.free_sides))
+    return answer.dual_eq, answer.dual_in
 
 
 def _first_piece(

@@ -2,9 +2,9 @@
 
 Three stages, each used only when the one before did not settle the matter: the active rows of the
 last answer, OSQP warm-started to a moderate accuracy (enough to see the active rows), and
-Clarabel. The first two end in an exact solve on the active rows, so an answer is either accurate
-to rounding or comes from the interior point method, which also has the last word on infeasible and
-unbounded problems.
+Clarabel (for large linear programs HiGHS). All end in an exact solve on the active rows, so an
+answer is either accurate to rounding or the interior point method's own, which also has the last
+word on infeasible and unbounded problems.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import scipy.sparse as sp
 from blomodel.inner.active_set import ActivePoint, ActiveSetSolver
 from blomodel.inner.answer import InnerStatus
 from blomodel.inner.clarabel import solve_quadratic
+from blomodel.inner.highs import solve_linear
 
 _SOLVED = osqp.SolverStatus.OSQP_SOLVED
 _IDENTIFY = 1e-5  # the accuracy at which OSQP's multipliers tell active rows from inactive ones
-_MAX_ITERATIONS = 4000
+_MAX_ITERATIONS = 500  # beyond them the interior point method is faster
+_LARGE = 500  # rows and columns from which the simplex method is faster on linear programs
 
 
 class QuadraticPoint(NamedTuple):
@@ -59,13 +61,11 @@ class QuadraticSolver:
         self.set_matrices(P, A)
 
     def set_matrices(self, P: sp.csc_array, A: sp.csc_array) -> None:
-        """Replace P and A, whose sparsity must be that of before, keeping the warm start."""
+        """Replace P and A, keeping what is known of the last answer."""
         self.P, self.A = P, A
         self.is_linear = P.nnz == 0 or not P.data.any()
         self._exact = ActiveSetSolver(P, A, self.equality, self.lasting)
-        if self._osqp is not None:
-            triangle = sp.csc_array(sp.triu(P))
-            self._osqp.update(Px=triangle.data, Ax=A.data)
+        self._osqp = None  # rarely reached, and its own set-up is what an update would cost
 
     def solve(
         self, q: np.ndarray, b: np.ndarray, warm: bool = True, accuracy: float = 1e-9
@@ -95,7 +95,8 @@ class QuadraticSolver:
 
     def _guess(self, q: np.ndarray, b: np.ndarray, tolerance: float) -> ActivePoint | None:
         if self._active is not None:
-            changes = 12 if self._exact.is_strongly_convex else 3
+            # A vertex is left for a neighbour, which these corrections seldom find.
+            changes = 12 if self._exact.is_strongly_convex else 0 if self.is_linear else 3
             return self._exact.solve(q, b, self._active, self._y, tolerance, changes)
         # Without a guess, corrections from no active row work well when P is well conditioned.
         if self._exact.is_strongly_convex or not self.m:
@@ -135,24 +136,22 @@ class QuadraticSolver:
     def _interior_point(
         self, q: np.ndarray, b: np.ndarray, accuracy: float, tolerance: float, spent: int
     ) -> QuadraticPoint:
-        result = solve_quadratic(self.P, q, self.A, b, self.equality, min(accuracy, 1e-9))
+        name = "clarabel"
+        if self.is_linear and self.n + self.m > _LARGE:
+            name = "highs"
+            result = solve_linear(q, self.A, b, self.equality)
+        if name == "clarabel" or result.status is InnerStatus.FAILED:
+            name = "clarabel"
+            result = solve_quadratic(self.P, q, self.A, b, self.equality, accuracy)
         iterations = spent + result.iterations
         if not result.status.has_point:
-            # A failure at the tight tolerance is often a plain infeasible or unbounded problem.
-            if result.status is InnerStatus.FAILED:
-                result = solve_quadratic(self.P, q, self.A, b, self.equality, 1e-7)
-                iterations += result.iterations
-            if not result.status.has_point:
-                self._active = self._y = None
-                return self._without_point(result.status, f"Clarabel: {result.native}", iterations)
+            self._active = self._y = None
+            return self._without_point(result.status, f"{name}: {result.native}", iterations)
         exact = self._exact.solve(q, b, result.z > result.s, result.x, tolerance, 4)
         if exact is not None:
-            return self._accept(exact, iterations, "clarabel")
+            return self._accept(exact, iterations, name)
         self._active, self._y = None, result.x
-        status = result.status
-        if status is InnerStatus.OPTIMAL and accuracy < 1e-9:
-            status = InnerStatus.INACCURATE
-        return QuadraticPoint(status, result.x, result.z, iterations, "clarabel", result.native)
+        return QuadraticPoint(result.status, result.x, result.z, iterations, name, result.native)
 
     def _without_point(
         self, status: InnerStatus, reason: str, iterations: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 from blomodel.compiler.model import Model
 from blomodel.methods.pieces import (
     MAX_GLOBAL_PAIRS,
+    answer_below,
     choose_optimistically,
     improve_by_pieces,
     model_has_convex_pieces,
@@ -19,6 +20,8 @@ from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import find_starts
+
+ENOUGH_AGREEMENT = 4  # starts that end at the best value found
 
 
 @method
@@ -44,20 +47,29 @@ class Auto:
         if model_has_convex_pieces(run.model, run.p) and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
             if solve_globally_by_pieces(run):
                 return
-        count = self.n_starts or default_number_of_starts(run.model.x.size)
+        if run.model.x.size == 0:
+            answer_below(run, np.empty(0), np.zeros(run.model.y.size))
+        count = 0 if run.model.x.size == 0 else self.n_starts or default_number_of_starts(run.model.x.size)
         path = ReducedPenaltyMethod(gamma_last=1e4 if run.model.has_smooth_kkt else 1e6)
+        agreement = 0
         for start in find_starts(run, count):
+            before = run.best()
             end = path.follow(run, start)
-            if end is None:
-                improve_by_pieces(run, *start)
-            else:
-                improve_by_pieces(run, end.x, end.y)
+            reached = improve_by_pieces(run, *(start if end is None else (end.x, end.y)))
             best = run.best()
-            if best is not None and best.value <= run.bound + run.tolerance * (1 + abs(run.bound)):
+            if best is None:
+                continue
+            small = run.tolerance * (1 + abs(best.value))
+            if best.value <= run.bound + small:
+                break
+            has_improved = before is None or best.value < before.value - small
+            agreement = 1 if has_improved else agreement + (abs(reached.value - best.value) <= small)
+            if agreement >= ENOUGH_AGREEMENT:
+                run.note(f"{agreement} starts ended at the best value, so the others were left out")
                 break
         best = run.best()
         if best is not None:
-            choose_optimistically(run, best)
+            choose_optimistically(run, best.x)
 
 
 def default_number_of_starts(n_x: int) -> int:

@@ -72,7 +72,7 @@ def minimise_in_set(
         if size <= tolerance * (1 + np.abs(current.x).max(initial=0)):
             break
         step, trial, trial_merit = 1.0, current, np.inf
-        while step > 1e-9:
+        while step > 1e-4:
             trial = evaluate(current.x + step * direction)
             trial_merit = _merit(trial, run, weight)
             if trial_merit <= merit + 1e-4 * step * min(slope, 0.0):
@@ -83,7 +83,7 @@ def minimise_in_set(
         if iteration == 0:
             curvature *= _initial_scale(current, trial)
         curvature = _damped_bfgs(curvature, trial.x - current.x, trial.gradient - current.gradient)
-        has_stalled = merit - trial_merit <= 1e-14 * (1 + abs(merit))
+        has_stalled = merit - trial_merit <= 1e-10 * (1 + abs(merit))
         current, merit = trial, trial_merit
         if has_stalled:
             break

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import scipy.sparse as sp
 
 from blomodel.compiler.model import Model
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.complementarity import (
     ComplementarityResult,
     ComplementarityStatus,
+    piece_multipliers,
     solve_globally,
     solve_locally,
 )
 from blomodel.methods.run import Candidate, Run
-from blomodel.reformulations.kkt import PieceModel, model_pieces, positive_part
+from blomodel.reformulations.kkt import (
+    PieceModel,
+    convex_objective,
+    is_positive_semidefinite,
+    model_pieces,
+    positive_part,
+)
 
 MAX_GLOBAL_PAIRS = 40  # above this, branch and bound over pieces is not tried
+VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
 MAX_LOCAL_SIZE = 900  # variables and multipliers; above this, one model costs seconds
 
 
 def model_has_convex_pieces(model: Model, p: np.ndarray) -> bool:
     """Whether on every piece the problem is a convex quadratic program."""
-    if not model.is_linear_quadratic:
-        return False
-    hessian = model.f_hessian(np.zeros(model.x.size), np.zeros(model.y.size), p)
-    lowest = np.linalg.eigvalsh(hessian).min(initial=0)
-    return bool(lowest >= -1e-9 * (1 + np.abs(hessian).max(initial=0)))
+    return convex_objective(model, p) is not None
 
 
 def solve_globally_by_pieces(run: Run, *, node_limit: int = 4000, time_limit: float = 4.0) -> bool:
     """Branch and bound over all pieces; True when it settles the problem.
 
-    Only for linear KKT conditions and a convex quadratic upper objective, where each piece is a
-    convex quadratic program and the lower level's multipliers always exist.
+    Only for linear KKT conditions and an upper objective that is a convex quadratic on them. Each
+    piece is then a convex quadratic program, and the lower level's multipliers always exist.
     """
     model, p = run.model, run.p
+    objective = convex_objective(model, p)
+    assert objective is not None
     x, y = np.zeros(model.x.size), np.zeros(model.y.size)
     multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
-    curvature = positive_part(model.f_hessian(x, y, p))
-    pieces = model_pieces(model, x, y, p, multipliers, curvature=curvature)
-    result = solve_globally(
-        pieces.qp,
-        node_limit=node_limit,
-        time_limit=min(time_limit, run.remaining),
-    )
+    pieces = model_pieces(model, x, y, p, multipliers, curvature=None)
+    qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
+    result = solve_globally(qp, node_limit=node_limit, time_limit=min(time_limit, run.remaining))
     run.evaluations += result.nodes
-    base = float(model.f(x, y, p)[0])
     if result.status is ComplementarityStatus.INFEASIBLE:
         run.is_infeasible = True
         run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
@@ -54,15 +58,15 @@ def solve_globally_by_pieces(run: Run, *, node_limit: int = 4000, time_limit: fl
         run.is_unbounded = True
         run.note("the upper objective falls without limit on a piece of the KKT conditions")
         return True
-    if result.z is not None:
-        x, y, _ = pieces.split(result.z)
-        candidate = run.propose(x, y, "branch and bound over pieces")
-        if np.isfinite(result.bound) and base + result.bound > run.bound:
-            run.bound = base + result.bound
-            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
-        run.step(value=candidate.value, gap=candidate.gap)
-        return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
-    return False
+    if result.z is None:
+        return False
+    x, y, _ = pieces.split(result.z)
+    candidate = run.propose(x, y, "branch and bound over pieces")
+    if np.isfinite(result.bound) and objective.constant + result.bound > run.bound:
+        run.bound = objective.constant + result.bound
+        run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
+    run.step(value=candidate.value, gap=candidate.gap)
+    return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
 
 
 def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
@@ -75,68 +79,100 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     current = answer_below(run, x, y)
     if not model.has_smooth_kkt or _size(run) > MAX_LOCAL_SIZE:
         return current
-    is_exact = model_has_convex_pieces(model, run.p)
+    is_exact = model.is_linear_quadratic and is_positive_semidefinite(
+        model.f_hessian(current.x, current.y, run.p)
+    )
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = np.inf if is_exact else 1.0 + np.abs(current.x).max(initial=0)
+    curvature = None
     for _ in range(max_rounds):
         run.check_limits()
-        step = _solve_model(run, current, radius)
+        step = _solve_model(run, current, radius, curvature)
         if step is None:
             if not np.isfinite(radius) or radius > 1e6:
                 break
             radius *= 10.0
             continue
-        dx, dy, predicted = step
-        trial = answer_below(run, current.x + dx, current.y + dy)
+        trial = answer_below(run, current.x + step.dx, current.y + step.dy)
         decrease = _merit(run, current, weight) - _merit(run, trial, weight)
-        predicted += weight * _upper_violation(run, current.x, current.y)
+        predicted = step.decrease + weight * _upper_violation(run, current.x, current.y)
         run.step(value=trial.value, gap=trial.gap)
-        size = max(np.abs(dx).max(initial=0), np.abs(dy).max(initial=0))
+        size = max(np.abs(step.dx).max(initial=0), np.abs(step.dy).max(initial=0))
+        small = 1e-9 * (1 + np.abs(current.x).max(initial=0))
         if decrease >= 0.1 * predicted and decrease > 0:
             current = trial
             if decrease > 0.7 * predicted:
                 radius = max(radius, 3 * size)
+            curvature = None if is_exact else _curvature(run, current, step)
         else:
             radius = min(radius, size) * 0.25
-        small = 1e-10 * (1 + np.abs(current.x).max(initial=0))
-        if predicted <= 1e-11 * (1 + abs(current.value)) or radius < small or size < small:
-            break
-        if is_exact:
+        if is_exact or predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
             break
     return current
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    dx: np.ndarray
+    dy: np.ndarray
+    multipliers: np.ndarray
+    decrease: float  # promised by the model
+    dual_eq: np.ndarray | None
+    dual_in: np.ndarray | None
+
+
+def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
+    """Hessian of the KKT reformulation's Lagrangian, with the multipliers of the last model."""
+    model = run.model
+    if step.dual_eq is None or step.dual_in is None:
+        return None
+    n_y, n_in, n_eq = model.y.size, len(model.lower_in), len(model.lower_eq)
+    n_upper, n_upper_eq = len(model.upper_in), len(model.upper_eq)
+    return model.kkt_hessian(
+        current.x,
+        current.y,
+        run.p,
+        step.multipliers,
+        upper=(step.dual_in[n_in : n_in + n_upper], step.dual_eq[n_y + n_eq :][:n_upper_eq]),
+        lower=(step.dual_in[:n_in], step.dual_eq[n_y : n_y + n_eq]),
+        stationarity=step.dual_eq[:n_y],
+    )
 
 
 def answer_below(run: Run, x: np.ndarray, y: np.ndarray) -> Candidate:
     """The best answer at x: the given y if the lower level keeps it, else its own minimiser."""
     proposed = run.propose(x, y, "pieces")
-    if run.is_acceptable(proposed):
+    if run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP:
         return proposed
     answer = run.model.lower_program.solve(proposed.x, run.p)
     if not answer.status.has_point:
         return proposed
     best = run.propose(x, answer.y, "lower minimiser")
-    chosen = choose_optimistically(run, best)
-    if chosen is not None and (run.is_acceptable(chosen) or chosen.error < best.error):
-        if chosen.value < best.value or not run.is_acceptable(best):
-            best = chosen
-    return best
+    chosen = choose_optimistically(run, proposed.x)
+    if chosen is not None and _is_better(run, chosen, best):
+        best = chosen
+    return proposed if _is_better(run, proposed, best) else best
 
 
-def choose_optimistically(run: Run, candidate: Candidate) -> Candidate | None:
-    """Minimise the upper objective among the lower minimisers at the candidate's x."""
+def _is_better(run: Run, one: Candidate, other: Candidate) -> bool:
+    if run.is_acceptable(one) and run.is_acceptable(other):
+        return one.cautious_value < other.cautious_value
+    return one.error < other.error
+
+
+def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
+    """Minimise the upper objective among the lower minimisers at x; None when there is one only."""
     model = run.model
-    answer = model.lower_program.solve(candidate.x, run.p)
-    if not answer.status.has_point:
+    answer = model.lower_program.solve(x, run.p)
+    if not answer.status.has_point or model.is_strictly_convex_below():
         return None
-    # A slack far below the tolerance keeps the set of near-minimisers from being empty.
-    level = answer.value + 1e-3 * run.tolerance * (1 + abs(answer.value))
     try:
-        chosen = model.optimistic_program.solve(candidate.x, np.append(run.p, level))
+        chosen = model.optimistic_choice(x, run.p, answer, slack=1e-3 * run.tolerance)
     except NonconvexLowerError:
         return None
     if not chosen.status.has_point:
         return None
-    return run.propose(candidate.x, chosen.y, "optimistic choice")
+    return run.propose(x, chosen.y, "optimistic choice")
 
 
 def _size(run: Run) -> int:
@@ -145,24 +181,34 @@ def _size(run: Run) -> int:
 
 
 def _solve_model(
-    run: Run, current: Candidate, radius: float
-) -> tuple[np.ndarray, np.ndarray, float] | None:
+    run: Run, current: Candidate, radius: float, curvature: np.ndarray | None
+) -> _Step | None:
     """Step in x and y, and the decrease that the model promises."""
     model, p = run.model, run.p
     answer = model.lower_program.solve(current.x, p)
     if not answer.status.has_point:
         return None
     multipliers = model.split_duals(answer.duals)
-    curvature = positive_part(model.f_hessian(current.x, current.y, p))
+    if curvature is None:
+        curvature = model.f_hessian(current.x, current.y, p)
     pieces = model_pieces(
-        model, current.x, current.y, p, multipliers, curvature=curvature, radius=radius
+        model,
+        current.x,
+        current.y,
+        p,
+        multipliers,
+        curvature=positive_part(curvature),
+        radius=radius,
     )
     result = _solve_pieces(run, pieces, multipliers)
     run.evaluations += result.nodes
     if result.z is None:
         return None
-    dx, dy, _ = pieces.split(result.z)
-    return dx, dy, -result.value
+    dx, dy, following = pieces.split(result.z)
+    dual_eq = dual_in = None
+    if not model.is_linear_quadratic:
+        dual_eq, dual_in = piece_multipliers(pieces.qp, result.z)
+    return _Step(dx, dy, following, -result.value, dual_eq, dual_in)
 
 
 def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> ComplementarityResult:

@@ -14,6 +14,8 @@ from blomodel.methods.run import Run
 from blomodel.methods.starts import Point, find_starts
 from blomodel.reformulations.value_function import PenaltyEvaluation, ReducedPenalty
 
+FAR = 1e5  # steps beyond this, relative to the start, count as running away
+
 
 @method
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,10 @@ class ReducedPenaltyMethod:
                 gamma *= self.gamma_factor
                 continue
             moved = np.abs(evaluation.x - x).max(initial=0)
+            if moved > FAR * (1 + np.abs(start[0]).max(initial=0)):
+                # F_gamma falls without limit while gamma is too small to hold y back.
+                gamma *= self.gamma_factor
+                continue
             x, last = evaluation.x, evaluation
             run.step(value=evaluation.value, gap=evaluation.gap, gamma=gamma)
             if gamma > 1 and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
@@ -81,7 +87,7 @@ class ReducedPenaltyMethod:
         run.tried.append((first.x, first.lower_status))
         if not first.is_finite:
             return None
-        limits = {"tolerance": 1e-7, "max_iterations": self.inner_iterations}
+        limits = {"tolerance": 1e-6, "max_iterations": self.inner_iterations}
         if has_only_bounds(run):
             found = minimise_in_box(evaluate, x, run.model.bounds(run.p), **limits)
             # A large step of the line search may have met x without a lower answer.

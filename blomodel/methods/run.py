@@ -13,6 +13,9 @@ from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 
 
+EXACT = 1e-12  # relative lower gaps below this are rounding
+
+
 class StopRun(Exception):  # noqa: N818 - a signal, not an error
     """Raised inside a method when a limit is reached; the candidates found so far are kept."""
 
@@ -30,7 +33,13 @@ class Candidate:
     value: float  # upper objective, minimised
     violation: float  # largest violation of any row, relative to the size of the point
     gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
+    bias: float  # what gap and violation may have bought in the upper objective
     source: str
+
+    @property
+    def cautious_value(self) -> float:
+        """The value, less what may come from not being quite feasible or lower-optimal."""
+        return self.value + self.bias
 
     @property
     def error(self) -> float:
@@ -102,16 +111,20 @@ class Run:
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
         answer = model.lower_program.solve(x, p)
         self.tried.append((x, answer.status))
-        if answer.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE):
+        gap, bias, violation = np.inf, np.inf, self.violation(x, y)
+        if answer.status.has_point:
             gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
-        else:
-            gap = np.inf
+            # A gap of eps lets y move by about sqrt(eps), a violation of eps lets the point move by
+            # eps, and f by its slope times that.
+            slope = np.linalg.norm(model.f_grad(x, y, p))
+            bias = 3.0 * slope * (np.sqrt(max(gap - EXACT, 0.0)) + violation)
         candidate = Candidate(
             x=x,
             y=y,
             value=float(model.f(x, y, p)[0]),
-            violation=self.violation(x, y),
+            violation=violation,
             gap=gap,
+            bias=bias,
             source=source,
         )
         if np.isfinite(candidate.value):
@@ -136,11 +149,11 @@ class Run:
     def best(self) -> Candidate | None:
         """The best acceptable candidate."""
         acceptable = [c for c in self.candidates if self.is_acceptable(c)]
-        return min(acceptable, key=lambda c: c.value) if acceptable else None
+        return min(acceptable, key=lambda c: c.cautious_value) if acceptable else None
 
     def ranking(self) -> list[Candidate]:
         """Acceptable candidates by value, then the others by how wrong they are."""
-        good = sorted(filter(self.is_acceptable, self.candidates), key=lambda c: c.value)
+        good = sorted(filter(self.is_acceptable, self.candidates), key=lambda c: c.cautious_value)
         rest = sorted(
             (c for c in self.candidates if not self.is_acceptable(c)), key=lambda c: c.error
         )

@@ -100,6 +100,75 @@ def _pad(in_x: sp.csr_array, in_y: sp.csr_array, n_multipliers: int) -> sp.csr_a
     return sp.csr_array(sp.hstack([in_x, in_y, empty]))
 
 
+@dataclass(frozen=True)
+class PieceObjective:
+    """A convex quadratic 1/2 z'Pz + q'z + constant over z = (x, y, multipliers)."""
+
+    P: np.ndarray
+    q: np.ndarray
+    constant: float
+    source: str
+
+
+def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
+    r"""The upper objective as a convex quadratic on the pieces, if it can be written as one.
+
+    Where f itself is not convex, products of x and y may cancel against those of the lower level:
+    on the pieces g(x,y) equals the dual value, so with
+    :math:`g = \tfrac12 y'Qy + (Cx + q)'y + r(x)` and rows :math:`Ay \le b` without x,
+
+    .. math:: f = (f + \alpha g) - \alpha\,(r(x) - \tfrac12 y'Qy - \lambda\cdot b),
+
+    for any :math:`\alpha`. Pricing problems, where f is the money that the lower level pays, become
+    convex this way.
+    """
+    n_x, n_y = model.x.size, model.y.size
+    n_in, n_eq = len(model.lower_in), len(model.lower_eq)
+    if not model.is_linear_quadratic:
+        return None
+    x, y = np.zeros(n_x), np.zeros(n_y)
+    size = n_x + n_y + n_in + n_eq
+    linear = np.zeros(size)
+    linear[: n_x + n_y] = model.f_grad(x, y, p)
+    constant = float(model.f(x, y, p)[0])
+    hessian = model.f_hessian(x, y, p)
+
+    def embed(block: np.ndarray) -> np.ndarray:
+        full = np.zeros((size, size))
+        full[: n_x + n_y, : n_x + n_y] = block
+        return full
+
+    if is_positive_semidefinite(hessian):
+        return PieceObjective(embed(hessian), linear, constant, "f is a convex quadratic")
+    if not model.g_is_quadratic:
+        return None
+    lower_hessian = model.g_hessian(x, y, p)
+    mixed, mixed_below = hessian[:n_x, n_x:], lower_hessian[:n_x, n_x:]
+    weight = -float(np.sum(mixed * mixed_below)) / max(float(np.sum(mixed_below**2)), 1e-300)
+    rows_hold_x = any(
+        np.any(rows.linearise(x, y, p).in_x.data != 0) for rows in (model.lower_in, model.lower_eq)
+    )
+    if rows_hold_x or weight == 0.0:
+        return None
+    # alpha * g, less alpha times the dual value: the x-only part r(x) cancels.
+    combined = hessian + weight * lower_hessian
+    combined[:n_x, :n_x] -= weight * lower_hessian[:n_x, :n_x]
+    combined[n_x:, n_x:] += weight * lower_hessian[n_x:, n_x:]
+    if not is_positive_semidefinite(combined):
+        return None
+    slope = model.g_grad(x, y, p)
+    linear[n_x : n_x + n_y] += weight * slope[n_x:]
+    right = np.concatenate([model.lower_in.values(x, y, p), model.lower_eq.values(x, y, p)])
+    linear[n_x + n_y :] = -weight * right  # rows are Ay - b <= 0, so b is minus their value at 0
+    return PieceObjective(embed(combined), linear, constant, "products of x and y cancel by duality")
+
+
+def is_positive_semidefinite(matrix: np.ndarray) -> bool:
+    """Whether no eigenvalue is below zero, relative to the largest entry."""
+    lowest = np.linalg.eigvalsh((matrix + matrix.T) / 2).min(initial=0)
+    return bool(lowest >= -1e-9 * (1 + np.abs(matrix).max(initial=0)))
+
+
 def positive_part(matrix: np.ndarray) -> np.ndarray:
     """The nearest positive semidefinite matrix: negative eigenvalues set to zero."""
     if matrix.size == 0:

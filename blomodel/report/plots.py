@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from blomodel.problem import BilevelProblem
-    from blomodel.solution import Solution
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
 BLACK, ORANGE, SKY, GREEN, VERMILION = "#000000", "#E69F00", "#56B4E9", "#009E73", "#D55E00"
@@ -58,11 +57,13 @@ def sample_upper_objective(model: Model, x: np.ndarray, gammas: Sequence[float] 
         if answer.status.has_point:
             v[k] = answer.value
             curve.value[k] = model.f(np.array([point]), answer.y, p)[0]
+    if not gammas:
+        return curve
     try:
-        program = model.penalised_program if gammas else None
+        program = model.penalised_program
     except NonconvexLowerError:
-        program = None
-    for gamma in gammas if program is not None else ():
+        return curve
+    for gamma in gammas:
         answers = [program.solve(np.array([point]), p, weights=(1.0, gamma)) for point in x]
         values = np.array([a.value if a.status.has_point else np.nan for a in answers])
         curve.penalised[gamma] = values - gamma * v
@@ -106,16 +107,9 @@ def plot_upper_objective(
     for (gamma, values), (colour, dashes) in zip(
         curve.penalised.items(), _PENALTY_STYLES, strict=False
     ):
-        style = {"color": colour, "linestyle": dashes, "linewidth": 2.5}
+        style: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.5}
         label = rf"$F_\gamma(x)$, $\gamma$ = {number(gamma)}"
-        axes.plot(
-            curve.x,
-            problem.sign * values,
-            color=colour,
-            linestyle=dashes,
-            linewidth=2.5,
-            label=label,
-        )
+        axes.plot(curve.x, problem.sign * values, label=label, **style)
     if variable.value is not None and problem.value is not None and np.isfinite(problem.value):
         place = float(np.asarray(variable.value).item())
         label = f"answer: {variable.name()} = {number(place, 5)}, value {number(problem.value, 5)}"
@@ -127,15 +121,19 @@ def plot_upper_objective(
     return figure
 
 
-def plot_convergence(solution: Solution) -> Figure:
-    """Draw the upper objective and the lower gap at each iteration of a solve."""
-    history: Mapping[str, np.ndarray] = solution.history
+def plot_convergence(problem: BilevelProblem) -> Figure:
+    """Draw the upper objective and the lower gap at each iteration of the last solve.
+
+    Methods with a penalty record F_gamma in place of the upper objective. A method with several
+    starts goes through them one after the other, so the curves may jump.
+    """
+    if problem.solution is None:
+        raise ModelError("There is no progress to draw before problem.solve().")
+    history, method = problem.solution.history, problem.solution.method
     panels = [name for name in ("value", "gap") if len(history.get(name, ()))]
     if not panels:
         known = ", ".join(history) or "nothing"
-        raise ModelError(
-            f"This solve by {solution.method} recorded neither value nor gap, only {known}."
-        )
+        raise ModelError(f"This solve by {method} recorded neither value nor gap, but {known}.")
     figure, *axes = _new_figure(len(panels))
     for name, panel in zip(panels, axes, strict=True):
         iterations = np.arange(1, len(history[name]) + 1)
@@ -145,10 +143,12 @@ def plot_convergence(solution: Solution) -> Figure:
             panel.semilogy(iterations, figures, "s-", color=VERMILION, markersize=4)
             panel.set_ylabel("lower gap $g(x,y) - v(x)$")
         else:
-            panel.plot(iterations, history[name], "o-", color=BLACK, markersize=4)
-            panel.set_ylabel("upper objective")
+            # the history is kept for minimisation
+            figures = problem.sign * history[name]
+            panel.plot(iterations, figures, "o-", color=BLACK, markersize=4)
+            panel.set_ylabel(r"upper objective, or its $F_\gamma$")
         panel.grid(alpha=0.3)
-    axes[0].set_title(f"Progress of {solution.method}")
+    axes[0].set_title(f"Progress of {method}")
     axes[-1].set_xlabel("iteration")
     axes[-1].xaxis.get_major_locator().set_params(integer=True)
     return figure

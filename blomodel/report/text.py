@@ -127,14 +127,23 @@ def model(problem: BilevelProblem) -> str:
 
 def answer(problem: BilevelProblem) -> str:
     """Status with its meaning, value, variables and method of a solved problem, aligned."""
+    solution = problem.solution
+    if solution is None:
+        return "not solved yet"
     lines = [
-        ("status", f"{problem.status}: {problem.status.meaning}"),
+        ("status", f"{solution.status}: {solution.status.meaning}"),
         ("value", "none" if problem.value is None else number(problem.value)),
-        *((v.name(), "none" if v.value is None else array(v.value)) for v in problem.variables),
-        ("method", f"{problem.solution.method}, {problem.solution.iterations} iterations"),
+        *((v.name(), _value_of(v)) for v in problem.variables),
+        ("method", f"{solution.method} ({solution.iterations} iterations)"),
     ]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def _value_of(variable: cp.Variable) -> str:
+    if variable.value is None:
+        return "none"
+    return array(variable.value, digits=6 if variable.size <= 5 else 4)
 
 
 def methods(entries: Sequence[MethodInfo]) -> str:

@@ -11,20 +11,38 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What each folder of the library may import at most, besides itself and `errors`. Whoever needs a
-# new arrow adds it here, in sight of everybody.
-ABOVE = ("problem", "solution", "certificate", "methods", "reformulations", "report", "cli")
+# What each part of the library must not import, because it lies above it or beside it.
+ABOVE = (
+    "problem",
+    "solving",
+    "solution",
+    "certificate",
+    "methods",
+    "reformulations",
+    "report",
+    "cli",
+)
 FORBIDDEN = {
     "blomodel.errors": ("",),
+    "blomodel.status": ("",),
     "blomodel.kernels": ("",),
     "blomodel.compiler": ABOVE,
     "blomodel.inner": ABOVE,
     "blomodel.analysis": ABOVE,
-    "blomodel.reformulations": ("problem", "solution", "certificate", "methods", "report", "cli"),
-    "blomodel.methods": ("problem", "report", "cli"),
-    "blomodel.certificate": ("problem", "methods", "report", "cli"),
-    "blomodel.solution": ("problem", "cli"),
-    "blomodel.problem": ("cli",),
+    "blomodel.reformulations": tuple(name for name in ABOVE if name != "reformulations"),
+    "blomodel.methods": ("problem", "solving", "solution", "certificate", "report", "cli"),
+    "blomodel.certificate": ("problem", "solving", "methods", "report", "cli"),
+    "blomodel.solution": ("problem", "solving", "methods", "report", "cli"),
+    "blomodel.solving": ("problem", "report", "cli"),
+    "blomodel.problem": ("report", "cli"),
+    "blomodel.report": ("problem", "solving", "methods", "cli"),
+}
+
+# Arrows against the rule, with the reason; all of them inside functions or for a single fact.
+EXCEPTIONS = {
+    ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
+    ("blomodel.certificate", "blomodel.methods.pieces"): "asks whether the KKT pieces are convex",
+    ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",
 }
 
 
@@ -87,12 +105,18 @@ def test_imports_flow_downwards(package: str) -> None:
         if _within(name, package)
         for imported in _imports(name, lazy=True)
         if not _within(imported, package)
+        and (name, imported) not in EXCEPTIONS
         and any(
             _within(imported, f"blomodel.{upper}" if upper else "blomodel")
             for upper in FORBIDDEN[package]
         )
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_exceptions_are_still_needed() -> None:
+    stale = [pair for pair in EXCEPTIONS if pair[1] not in _imports(pair[0], lazy=True)]
+    assert not stale, f"remove from EXCEPTIONS: {stale}"
 
 
 def test_kernels_do_not_know_cvxpy() -> None:

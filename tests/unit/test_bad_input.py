@@ -96,12 +96,6 @@ def test_lower_objective_without_lower_variables(x, y):
         simple_problem(x, y, lower_objective=cp.Minimize(x**2))
 
 
-def test_no_upper_variable(y):
-    lower = bm.Lower(cp.Minimize(y**2), variables=[y])
-    with pytest.raises(errors.ModelError, match="the upper level decides nothing"):
-        bm.BilevelProblem(cp.Minimize(y), [], lower)
-
-
 def test_lower_level_of_the_wrong_type(x):
     with pytest.raises(errors.ModelError, match="bm.Lower"):
         bm.BilevelProblem(cp.Minimize(x), [], None)

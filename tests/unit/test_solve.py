@@ -287,3 +287,22 @@ def test_solution_reports_the_work():
     assert solution.evaluations > 0
     assert min(solution.compile_time, solution.solve_time, solution.certify_time) >= 0
     assert len(solution.history["time"]) == solution.iterations
+
+
+def test_problem_without_upper_variables_chooses_among_lower_minimisers():
+    """A simple bilevel problem: of all y with y1 + y2 = 1 take the one nearest to (1, 1)."""
+    y = cp.Variable(2, name="y")
+    lower = bm.Lower(cp.Minimize((y[0] + y[1] - 1) ** 2), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [], lower)
+    assert problem.solve() == pytest.approx(0.5, abs=1e-6)
+    np.testing.assert_allclose(y.value, 0.5, atol=1e-6)
+    assert problem.status == "optimal"
+
+
+def test_pricing_problem_is_solved_globally():
+    """Sell at price x against a rival at 3; the buyer takes the cheaper offer (optimistic at 3)."""
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    lower = bm.Lower(cp.Minimize(x * y[0] + 3 * y[1]), [cp.sum(y) == 1, y >= 0], variables=[y])
+    problem = bm.BilevelProblem(cp.Maximize(x * y[0]), [x >= 0], lower)
+    assert problem.solve() == pytest.approx(3.0, abs=1e-5)
+    assert problem.status == "optimal"

@@ -1,0 +1,187 @@
+"""The registry of lowering rules, and the walk over an expression that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.tape import SparseMatrix
+from blomodel.errors import DataError, ModelError, UnsupportedAtomError
+
+# Constant matrices larger than this with fewer nonzeros than the given share are kept sparse.
+_SPARSE_FROM, _SPARSE_SHARE = 256, 0.25
+
+
+class Operand:
+    """The value of a sub-expression: a constant known now, or a node of the tape."""
+
+    def __init__(
+        self, builder: TapeBuilder, shape: tuple[int, ...], value: Any = None, node: int = -1
+    ) -> None:
+        self.builder, self.shape, self.value, self._node = builder, shape, value, node
+        self.size = prod(shape)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.value is not None
+
+    @property
+    def node(self) -> int:
+        """The node; a constant becomes one only when it is asked for as a vector."""
+        if self._node < 0:
+            self._node = self.builder.constant(self.dense())
+        return self._node
+
+    def dense(self) -> np.ndarray:
+        """The constant, as an array of the expression's shape."""
+        value = self.value.toarray() if hasattr(self.value, "toarray") else self.value
+        return np.reshape(np.asarray(value, dtype=float), self.shape, order="F")
+
+    def as_sparse(self) -> SparseMatrix | None:
+        """The constant as a sparse matrix, where that pays."""
+        if not self.is_constant or len(self.shape) != 2:
+            return None
+        if sp.issparse(self.value):
+            return SparseMatrix(self.value)
+        share = np.count_nonzero(self.value) / max(self.size, 1)
+        if self.size > _SPARSE_FROM and share < _SPARSE_SHARE:
+            return SparseMatrix(self.dense())
+        return None
+
+
+Rule = Callable[["Lowering", Any, list[Operand]], int]
+RULES: dict[type, Rule] = {}
+
+
+def rule(*atoms: type) -> Callable[[Rule], Rule]:
+    """Register the function that emits the nodes of these atoms."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(atoms, function))
+        return function
+
+    return register
+
+
+class Lowering:
+    """One walk over expressions; rules use its builder and its helpers."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.blocks = list(blocks)
+        self.builder = TapeBuilder(
+            [block.name for block in self.blocks], [block.size for block in self.blocks]
+        )
+        self.done: dict[int, Operand] = {}
+        self.parents: dict[int, Any] = {}  # for error messages
+
+    def lower(self, expression: Any) -> Operand:
+        """The operand of an expression; an explicit stack, so that depth does not matter."""
+        stack = [expression]
+        while stack:
+            current = stack[-1]
+            if id(current) in self.done:
+                stack.pop()
+                continue
+            waiting = [arg for arg in current.args if id(arg) not in self.done]
+            if waiting:
+                for arg in waiting:
+                    self.parents[id(arg)] = current
+                stack.extend(waiting)
+            else:
+                stack.pop()
+                self.done[id(current)] = self._operand(current)
+        return self.done[id(expression)]
+
+    def _operand(self, expression: Any) -> Operand:
+        if isinstance(expression, cp.Constant):
+            return self.constant(expression.shape, expression.value)
+        if isinstance(expression, (cp.Variable, cp.Parameter)):
+            return Operand(self.builder, expression.shape, node=self.leaf(expression))
+        args = [self.done[id(arg)] for arg in expression.args]
+        if all(arg.is_constant for arg in args) and not _has_parameter_data(expression):
+            with np.errstate(all="ignore"):
+                value = expression.numeric([arg.value for arg in args])
+            return self.constant(expression.shape, value)
+        apply = RULES.get(type(expression))
+        if apply is None:
+            raise UnsupportedAtomError(self._unsupported(expression))
+        node = apply(self, expression, args)
+        node = self.builder.fill(node, expression.size)
+        return Operand(self.builder, expression.shape, node=node)
+
+    def constant(self, shape: tuple[int, ...], value: Any) -> Operand:
+        if np.iscomplexobj(value):
+            raise ModelError("complex numbers cannot be compiled; split real and imaginary parts.")
+        return Operand(self.builder, shape, value=value)
+
+    def leaf(self, leaf: Any) -> int:
+        """The part of an input block that belongs to a variable or parameter."""
+        for block in self.blocks:
+            if leaf in block:
+                place = block.slice_of(leaf)
+                return self.builder.gather(
+                    self.builder.input(block.name), np.arange(place.start, place.stop)
+                )
+        names = [block.name for block in self.blocks]
+        raise DataError(f"'{leaf.name()}' is in none of the blocks {names} being compiled.")
+
+    def _unsupported(self, expression: Any) -> str:
+        name = type(expression).__name__
+        around = _short(self.parents.get(id(expression), expression))
+        return (
+            f"the atom '{name}' in '{around}' cannot be compiled. Rewrite it with atoms that can: "
+            "sums, products, quotients, powers, norms, maxima, quadratic forms, exp, log and the "
+            "atoms of cvxpy.nlp."
+        )
+
+    def spread(self, operand: Operand, shape: tuple[int, ...]) -> int:
+        """The operand's node, broadcast to a shape; a scalar is left to be repeated."""
+        size = prod(shape)
+        if operand.size in (1, size):
+            return operand.node
+        return self.builder.gather(
+            operand.node, np.broadcast_to(labels(operand.shape), shape).ravel(order="F")
+        )
+
+    def runs(self, operand: Operand, axis: int | Sequence[int] | None) -> tuple[int, int]:
+        """The operand with the elements that a reduction joins side by side; their number."""
+        order, length = run_order(operand.shape, axis)
+        return self.builder.gather(operand.node, order), length
+
+
+def labels(shape: tuple[int, ...]) -> np.ndarray:
+    """The numbers of the elements of an array, in the order in which they are stored."""
+    return np.arange(prod(shape)).reshape(shape, order="F")
+
+
+def run_order(
+    shape: tuple[int, ...], axis: int | Sequence[int] | None
+) -> tuple[np.ndarray, int]:
+    """An order of the elements in which those along the axes are consecutive; their number."""
+    numbers = labels(shape)
+    if axis is None or not shape:
+        return numbers.ravel(order="F"), numbers.size
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    moved = np.moveaxis(numbers, axes, range(len(axes)))
+    return moved.ravel(order="F"), int(np.prod(moved.shape[: len(axes)]))
+
+
+def _has_parameter_data(expression: Any) -> bool:
+    # Exponents and thresholds may be parameters that are no arguments of the atom.
+    data = expression.get_data() or []
+    return any(isinstance(item, cp.Expression) and item.parameters() for item in data)
+
+
+def _short(expression: Any, limit: int = 120) -> str:
+    try:
+        text = str(expression)
+    except RecursionError:
+        text = type(expression).__name__
+    return text if len(text) <= limit else text[: limit - 4] + " ..."
