@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+import blomodel.methods  # first, so that the function methods() below is not hidden by the package
 from blomodel.errors import BlomodelError
 from blomodel.problem import BilevelProblem, Lower
 from blomodel.solution import Solution

@@ -19,7 +19,7 @@ class sigmoid(Elementwise):  # noqa: N801 - named like cvxpy's own atoms
     Examples
     --------
     >>> import blomodel as bm
-    >>> float(bm.atoms.sigmoid(0.0).value)
+    >>> float(bm.sigmoid(0.0).value)
     0.5
     """
 

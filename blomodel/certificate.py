@@ -212,6 +212,7 @@ def _violation(
 def _solve_lower(problem: BilevelProblem, x: np.ndarray) -> _LowerSolve:
     """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers."""
     model, levels = problem.model, problem.levels
+    _ = model.lower_program  # refuses a lower level whose convexity is not certain
     values = list(model.x.unpack(x).values())
     plain = [plain_copy(variable) for variable in levels.lower]
     substitute = Substitution(

@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # `python -m pytest` puts the source folder first on the path. There `blomodel` has no `kernels`
 # beside it (they are installed from a folder of their own), so the tests must see the installed
 # package.
+# The same holds for the processes that tests start: safe path keeps their working folder out.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+os.environ["PYTHONSAFEPATH"] = "1"
 
 # Small matrices gain nothing from threads, and sums in a fixed order give the same digits every
 # time. This has to be set before NumPy is imported.

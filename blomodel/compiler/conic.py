@@ -174,6 +174,7 @@ class ConicProgram:
         refined = self._refine(x, y, p, weights, multipliers)
         if refined is not None:
             (y, multipliers), solver = refined, "clarabel, newton"
+            result.status = InnerStatus.OPTIMAL  # the optimality conditions were checked
         multipliers = scale * multipliers
         value = scale * float(weights @ self.lagrangian.terms(x, y, p))
         status = result.status if np.isfinite(value) else InnerStatus.FAILED

@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.analysis.levels import Levels
+from blomodel.analysis.domains import first_unproven
+from blomodel.analysis.intervals import intervals
+from blomodel.analysis.levels import Levels, shorten
 from blomodel.analysis.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.compiler.blocks import Block
@@ -19,6 +21,7 @@ from blomodel.compiler.lowering import lower
 from blomodel.compiler.parametric import ParametricProgram
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
 from blomodel.compiler.tape import Tape
+from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer
 
 
@@ -75,11 +78,18 @@ class Model:
             c for c in self.upper_constraints if any(v.id in lower_ids for v in c.variables())
         ]
         # Signs of hoisted parts must survive new parameter values, so these bounds use none.
-        self.x_bounds = self._find_bounds(None)
+        self.x_bounds = self._find_bounds("x", None)
 
     @cached_property
     def lower_program(self) -> ParametricProgram:
         """The lower level at fixed x."""
+        argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
+        if argument is not None:
+            raise NonconvexLowerError(
+                f"lower level: a power of {shorten(argument)!r} is convex only where this is "
+                f"nonnegative, which the constraints on single lower variables do not show; add "
+                f"{shorten(argument)} >= 0 if that is meant, or use a method for nonconvex lower levels."
+            )
         return ParametricProgram(
             [self.g_expression],
             self.lower_constraints,
@@ -89,6 +99,17 @@ class Model:
             x_bounds=self.x_bounds,
             name="lower level",
         )
+
+    def unproven_domain(
+        self, parts: Sequence[cp.Expression | Constraint]
+    ) -> cp.Expression | None:
+        """An argument that must be nonnegative for a power to be convex, but is not known to be."""
+
+        def smallest_value(argument: cp.Expression) -> float:
+            ranges = {"x": self.x_bounds, "y": self.y_bounds}
+            return float(intervals(lower([argument], self.blocks), ranges)[0].min(initial=np.inf))
+
+        return first_unproven(parts, smallest_value)
 
     @cached_property
     def penalised_program(self) -> ParametricProgram:
@@ -339,27 +360,37 @@ class Model:
 
     def bounds(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on x at the present parameter values."""
-        return self._find_bounds(p) if self.p.size else self.x_bounds
+        return self._find_bounds("x", p) if self.p.size else self.x_bounds
 
-    def _find_bounds(self, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds on single upper variables, read off the affine rows that hold nothing else."""
-        lower_bound = np.full(self.x.size, -np.inf)
-        upper_bound = np.full(self.x.size, np.inf)
-        zero_x, zero_y = np.zeros(self.x.size), np.zeros(self.y.size)
+    @cached_property
+    def y_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on y that lower constraints in a single variable imply, whatever the parameters."""
+        return self._find_bounds("y", None)
+
+    def _find_bounds(self, variable: str, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on single variables, read off the affine rows of their level that hold nothing else.
+
+        Without ``p`` only rows without parameters count.
+        """
+        block, other = (self.x, "y") if variable == "x" else (self.y, "x")
+        inequalities, equalities = (
+            (self.upper_in, self.upper_eq) if variable == "x" else (self.lower_in, self.lower_eq)
+        )
+        lower_bound, upper_bound = np.full(block.size, -np.inf), np.full(block.size, np.inf)
         parameters = np.zeros(self.p.size) if p is None else p
-        for rows, is_equality in ((self.upper_in, False), (self.upper_eq, True)):
+        origin = (np.zeros(self.x.size), np.zeros(self.y.size), parameters)
+        for rows, is_equality in ((inequalities, False), (equalities, True)):
             if rows.tape is None:
                 continue
-            in_x = polynomial(rows.tape, variable="x", coefficient="y")
-            in_y = polynomial(rows.tape, variable="y", coefficient="x")
-            usable = (in_x.degree == 1) & (in_y.degree == 0)
-            usable &= in_x.coefficient_class[:, 1] <= CONSTANT
+            own = polynomial(rows.tape, variable=variable, coefficient=other)
+            usable = (own.degree == 1) & (own.coefficient_class[:, 1] <= CONSTANT)
+            usable &= polynomial(rows.tape, variable=other, coefficient=variable).degree == 0
             if p is None and self.p.size:
-                usable &= polynomial(rows.tape, variable="p", coefficient="x").degree == 0
+                usable &= polynomial(rows.tape, variable="p", coefficient=variable).degree == 0
             if not np.any(usable):
                 continue
-            constants = rows.tape(zero_x, zero_y, parameters)
-            matrix = sp.csr_array(jacobian(rows.tape, ("x",), (zero_x, zero_y, parameters)))
+            constants = rows.tape(*origin)
+            matrix = sp.csr_array(jacobian(rows.tape, (variable,), origin))
             for row in np.flatnonzero(usable):
                 start, stop = matrix.indptr[row], matrix.indptr[row + 1]
                 held = [k for k in range(start, stop) if matrix.data[k] != 0]

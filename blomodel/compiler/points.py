@@ -29,6 +29,13 @@ def generic_points(lower_bound: np.ndarray, upper_bound: np.ndarray) -> list[np.
     return points
 
 
+def corner_points(lower_bound: np.ndarray, upper_bound: np.ndarray) -> list[np.ndarray]:
+    """The least, the middle and the largest point of the box, one unit out where it has no end."""
+    low = np.where(np.isfinite(lower_bound), lower_bound, np.minimum(upper_bound, 0.0) - 1.0)
+    high = np.where(np.isfinite(upper_bound), upper_bound, np.maximum(low, 0.0) + 1.0)
+    return [low, (low + high) / 2, high]
+
+
 def pack_or_generic(block: Block) -> np.ndarray:
     """The parameters' values, or some numbers of the right sign where they have none."""
     vector = np.random.default_rng(5).uniform(0.5, 1.5, block.size)

@@ -16,7 +16,7 @@ from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import jacobian, vjp
 from blomodel.compiler.lagrangian import Lagrangian
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.points import generic_points
+from blomodel.compiler.points import corner_points, generic_points
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
 from blomodel.inner.osqp import QuadraticSolver
@@ -48,7 +48,7 @@ class QuadraticProgram:
         self._Q_needs_p, self._q_needs_p = lagrangian.term_changes("p")[[2, 1]]
         self._A_needs_p, self._b_needs_p = lagrangian.row_changes("p")[[1, 0]]
         self._grad_y = lagrangian.terms_grad_y
-        self._points = generic_points(*x_bounds)
+        self._x_bounds, self._points = x_bounds, generic_points(*x_bounds)
         self._p: bytes | None = None
         self._b: np.ndarray | None = None
         self._A: sp.csc_array | None = None
@@ -90,16 +90,19 @@ class QuadraticProgram:
         self._b = None
         if self.kind == "QP" and not self._Q_moves and (first or self._Q_needs_p):
             last = np.eye(self.lagrangian.n_terms)[-1]
-            self._require_convex_lower(self.hessian(self._points[0], p, last), p)
+            self._require_convex_lower(self.hessian(self._points[0], p, last), self._points[0], p)
 
     def check(self, p: np.ndarray) -> None:
         """Raise NonconvexLowerError when the last term is convex at none of a few points."""
         self._prepare(p)
         if self.kind == "QP" and self._Q_moves:
             last = np.eye(self.lagrangian.n_terms)[-1]
-            matrices = [self.hessian(point, p, last) for point in self._points]
+            points = [*self._points, *corner_points(*self._x_bounds)]
+            matrices = [self.hessian(point, p, last) for point in points]
             if not any(is_positive_semidefinite(Q) for Q in matrices):
-                self._require_convex_lower(matrices[0], p)
+                finite = [np.isfinite(Q.data).all() for Q in matrices]
+                shown = int(np.argmax(finite))
+                self._require_convex_lower(matrices[shown], points[shown], p)
 
     def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
         """The smallest eigenvalue of the weighted Hessian in y."""
@@ -113,11 +116,11 @@ class QuadraticProgram:
             return self._instance(x, p, weights).is_convex
         return is_positive_semidefinite(self.hessian(x, p, weights))
 
-    def _require_convex_lower(self, Q: sp.csc_array, p: np.ndarray) -> None:
+    def _require_convex_lower(self, Q: sp.csc_array, x: np.ndarray, p: np.ndarray) -> None:
         if is_positive_semidefinite(Q):
             return
         expression = self.term_expressions[-1]
-        part, eigenvalue = _most_concave_part(expression, self.lagrangian.blocks, p)
+        part, eigenvalue = _most_concave_part(expression, self.lagrangian.blocks, x, p)
         overall = smallest_eigenvalue(Q)
         raise NonconvexLowerError(
             f"{self.name}: the objective {shorten(expression)!r} is not convex in the lower "
@@ -248,7 +251,7 @@ def smallest_eigenvalue(Q: sp.csc_array) -> float:
 
 
 def _most_concave_part(
-    expression: cp.Expression, blocks: Sequence[Block], p: np.ndarray
+    expression: cp.Expression, blocks: Sequence[Block], x: np.ndarray, p: np.ndarray
 ) -> tuple[cp.Expression, float]:
     """The summand whose own Hessian has the smallest eigenvalue."""
     from cvxpy.atoms.affine.add_expr import AddExpression
@@ -258,7 +261,7 @@ def _most_concave_part(
     if not parts or p.size != blocks[2].size:
         return expression, np.nan
     slope = vjp(lower(parts, blocks), ("y",))
-    origin, x = np.zeros(blocks[1].size), np.full(blocks[0].size, 0.5)
+    origin = np.zeros(blocks[1].size)
     found = []
     for weights in np.eye(len(parts)):
         Q = jacobian(slope, ("y",), (x, origin, p, weights))

@@ -19,10 +19,11 @@ _STATUS = {
     "DualInfeasible": InnerStatus.UNBOUNDED,
     "AlmostDualInfeasible": InnerStatus.UNBOUNDED,
 }
-# Clarabel is always asked for more than is wanted, since the last iterations are few and gain much;
-# that it cannot get there is no failure when what it did reach is good enough.
-_TIGHTEST = 1e-12
+# Tolerances tried in turn. The last iterations are few and gain much, but asking for more than the
+# problem's conditioning allows can lose a good point on the way, or the sight of infeasibility.
+_TOLERANCES = (1e-11, 1e-9, 1e-7)
 _USELESS = 1e-5  # residuals above this make a point worthless here
+_PROVISIONAL = ("AlmostPrimalInfeasible", "AlmostDualInfeasible")
 
 
 @dataclass(slots=True)
@@ -34,7 +35,8 @@ class ConicResult:
     z: np.ndarray
     s: np.ndarray
     iterations: int
-    native: str  # Clarabel's own word for the outcome
+    native: str  # the solver's own word for the outcome
+    error: float = 0.0  # largest of relative gap and residuals
 
 
 def settings(tolerance: float, updatable: bool = False) -> clarabel.DefaultSettings:
@@ -72,16 +74,41 @@ class ClarabelSolver:
         finite = np.isfinite(q).all() and np.isfinite(P.data).all() and np.isfinite(A.data).all()
         if not finite or np.isnan(b).any():
             return _failure(len(q), len(b), "NotFinite")
-        solver = self._solver if reuse else None
+        best: ConicResult | None = None
+        spent = 0
+        for tolerance in _TOLERANCES:
+            result = self._attempt(P, q, A, b, tolerance, reuse and tolerance == _TOLERANCES[0])
+            spent += result.iterations
+            if result.status is InnerStatus.OPTIMAL and result.error > accuracy:
+                result.status = InnerStatus.INACCURATE
+            if best is None or _rank(result) < _rank(best):
+                best = result
+            if _is_settled(best, accuracy):
+                break
+        assert best is not None
+        best.iterations = spent
+        return best
+
+    def _attempt(
+        self,
+        P: sp.csc_array,
+        q: np.ndarray,
+        A: sp.csc_array,
+        b: np.ndarray,
+        tolerance: float,
+        reuse: bool,
+    ) -> ConicResult:
         # Presolve removes rows without a bound (b infinite), which an update could not bring back.
         updatable = reuse and bool(np.isfinite(b).all())
+        solver = self._solver
         try:
-            if solver is not None and updatable and solver.is_data_update_allowed():
+            if updatable and solver is not None and solver.is_data_update_allowed():
                 solver.update(P=P, q=q, A=A, b=b)
             else:
-                options = settings(_TIGHTEST, updatable)
+                options = settings(tolerance, updatable)
                 solver = clarabel.DefaultSolver(P, q, A, b, self.cones, options)
-                self._solver = solver if updatable else None
+                if updatable:
+                    self._solver = solver
             raw = solver.solve()
         except BaseException as error:  # Rust panics do not derive from Exception
             if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
@@ -90,15 +117,28 @@ class ClarabelSolver:
             return _failure(len(q), len(b), str(error) or type(error).__name__)
         native = str(raw.status)
         status = _STATUS.get(native, InnerStatus.FAILED)
-        x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
+        gap = abs(raw.obj_val - raw.obj_val_dual) / max(1.0, abs(raw.obj_val))
+        error = float(np.max([gap, raw.r_prim, raw.r_dual]))
         if status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
-            gap = abs(raw.obj_val - raw.obj_val_dual) / max(1.0, abs(raw.obj_val))
-            worst = max(gap, raw.r_prim, raw.r_dual)
-            if worst <= accuracy:
-                status = InnerStatus.OPTIMAL
-            elif worst <= _USELESS:
-                status = InnerStatus.INACCURATE
-        return ConicResult(status, x, z, s, int(raw.iterations), native)
+            status = InnerStatus.INACCURATE if error <= _USELESS else InnerStatus.FAILED
+        x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
+        return ConicResult(status, x, z, s, int(raw.iterations), native, error)
+
+
+def _is_settled(result: ConicResult, accuracy: float) -> bool:
+    if result.status is InnerStatus.INACCURATE and result.error <= accuracy:
+        result.status = InnerStatus.OPTIMAL
+    unsettled = result.status in (InnerStatus.FAILED, InnerStatus.INACCURATE)
+    return not unsettled and result.native not in _PROVISIONAL
+
+
+def _rank(result: ConicResult) -> tuple[int, float]:
+    """Best first: certain outcomes, then points by residual, then suspicions, then nothing."""
+    if result.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE):
+        return 1, result.error
+    if result.status is InnerStatus.FAILED:
+        return 3, 0.0
+    return (2 if result.native in _PROVISIONAL else 0), 0.0
 
 
 def solve_quadratic(

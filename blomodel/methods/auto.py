@@ -21,7 +21,7 @@ from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import find_starts
 
-ENOUGH_AGREEMENT = 4  # starts that end at the best value found
+ENOUGH_AGREEMENT = 6  # starts that end at the best value found
 
 
 @method
@@ -49,11 +49,13 @@ class Auto:
                 return
         if run.model.x.size == 0:
             answer_below(run, np.empty(0), np.zeros(run.model.y.size))
-        count = 0 if run.model.x.size == 0 else self.n_starts or default_number_of_starts(run.model.x.size)
+            return
+        count = self.n_starts or default_number_of_starts(run.model.x.size)
         path = ReducedPenaltyMethod(gamma_last=1e4 if run.model.has_smooth_kkt else 1e6)
         agreement = 0
         for start in find_starts(run, count):
             before = run.best()
+            answer_below(run, *start)
             end = path.follow(run, start)
             reached = improve_by_pieces(run, *(start if end is None else (end.x, end.y)))
             best = run.best()

@@ -93,7 +93,9 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
                 break
             radius *= 10.0
             continue
-        trial = answer_below(run, current.x + step.dx, current.y + step.dy)
+        trial = answer_below(
+            run, current.x + step.dx, current.y + step.dy, is_chosen_by_upper=True
+        )
         decrease = _merit(run, current, weight) - _merit(run, trial, weight)
         predicted = step.decrease + weight * _upper_violation(run, current.x, current.y)
         run.step(value=trial.value, gap=trial.gap)
@@ -139,10 +141,16 @@ def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
     )
 
 
-def answer_below(run: Run, x: np.ndarray, y: np.ndarray) -> Candidate:
-    """The best answer at x: the given y if the lower level keeps it, else its own minimiser."""
+def answer_below(
+    run: Run, x: np.ndarray, y: np.ndarray, *, is_chosen_by_upper: bool = False
+) -> Candidate:
+    """The best answer at x for the upper level: among the lower minimisers, the one it likes best.
+
+    A y that the upper level has chosen already is kept if it is a lower minimiser.
+    """
     proposed = run.propose(x, y, "pieces")
-    if run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP:
+    is_minimiser = run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP
+    if is_minimiser and is_chosen_by_upper:
         return proposed
     answer = run.model.lower_program.solve(proposed.x, run.p)
     if not answer.status.has_point:

@@ -22,7 +22,9 @@ def relaxed_solution(run: Run) -> Point | None:
     if answer.status is InnerStatus.INFEASIBLE:
         run.is_infeasible = True
         run.note("no point satisfies the constraints of both levels together")
-    if answer.status is InnerStatus.OPTIMAL and answer.value > run.bound:
+    parts = [model.f_expression, *model.upper_constraints, *model.lower_constraints]
+    is_bound = answer.status is InnerStatus.OPTIMAL and model.unproven_domain(parts) is None
+    if is_bound and answer.value > run.bound:
         run.bound, run.bound_source = answer.value, "both levels' constraints alone"
     if not answer.status.has_point:
         return None

@@ -64,11 +64,14 @@ def test_output_that_is_a_file_fails_before_any_work(
 
 
 def test_methods_lists_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
-    import blomodel
+    from blomodel.methods.registry import methods
 
     assert cli.main(["methods"]) == 0
     printed = capsys.readouterr().out
-    assert all(method.name in printed for method in blomodel.methods())
+    assert "auto" in printed
+    for method in methods():
+        assert f"\n{method.name}\n" in printed
+        assert all(f"{name} = " in printed for name in method.settings)
 
 
 def test_interrupt_exits_with_a_message(

@@ -212,6 +212,13 @@ def test_second_derivatives_of_products_with_zero_factors() -> None:
     np.testing.assert_array_equal(hessian(tape, "z", [at]).toarray(), expected)
 
 
+def test_derivatives_in_parameters_that_are_no_arguments() -> None:
+    x, power, width = cp.Variable(2), cp.Parameter(), cp.Parameter(nonneg=True)
+    blocks = [Block("x", [x]), Block("p", [power, width])]
+    tape = lower([cp.power(x, power), cp.huber(x, width)], blocks)
+    check_jacobian(tape, [np.array([0.5, 3.0]), np.array([1.7, 1.2])])
+
+
 # What the functions promise
 
 

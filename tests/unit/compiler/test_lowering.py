@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from atom_cases import CASES, Case, Leaves
+from blomodel.kernels import machine as op
 from cvxpy.reductions.dnlp2smooth.canonicalizers import SMOOTH_CANON_METHODS
 from cvxpy.reductions.solvers.nlp_solvers.diff_engine.registry import ATOM_CONVERTERS
 
@@ -17,8 +18,6 @@ from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.rules import RULES
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError
-from blomodel.kernels import machine as op
-
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

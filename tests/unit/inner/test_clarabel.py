@@ -1,4 +1,4 @@
-"""Clarabel called directly: accuracy, reuse of the solver, and what it says when there is no point."""
+"""Clarabel called directly: accuracy, reuse of the solver, and problems without a point."""
 
 import clarabel
 import numpy as np

@@ -16,7 +16,7 @@ def _assert_optimal(P, q, A, b, equality, point, tolerance=1e-9):
     assert slack[bounded].min(initial=0.0) >= -tolerance
     assert np.abs(slack[equality]).max(initial=0.0) <= tolerance
     assert point.multipliers[~equality].min(initial=0.0) >= 0.0
-    assert np.abs((point.multipliers * np.where(bounded, slack, 1.0))).max(initial=0.0) <= tolerance
+    assert np.abs(point.multipliers * np.where(bounded, slack, 1.0)).max(initial=0.0) <= tolerance
 
 
 def _random(n, m, n_equal, seed, rank=None):
@@ -54,7 +54,9 @@ def test_merely_convex_with_bounds(seed, rank):
 @pytest.mark.parametrize("n", [5, 300])
 def test_linear_program_small_by_clarabel_and_large_by_highs(n):
     rng = np.random.default_rng(n)
-    A = sp.vstack([sp.random_array((n, n), density=3 / n, rng=rng), sp.eye_array(n), -sp.eye_array(n)])
+    A = sp.vstack(
+        [sp.random_array((n, n), density=3 / n, rng=rng), sp.eye_array(n), -sp.eye_array(n)]
+    )
     A, b = sp.csc_array(A), np.concatenate([rng.uniform(0.5, 1, n), np.ones(2 * n)])
     P, equality = sp.csc_array((n, n)), np.zeros(3 * n, bool)
     solver = QuadraticSolver(P, A, equality)

@@ -1,0 +1,50 @@
+"""Atoms that cvxpy calls convex only on part of the line, though they have values elsewhere.
+
+cvxpy reads ``y**3`` as "y**3 where y >= 0, infinite elsewhere", and minimises that. A reader means
+the cube, which is not convex, so such an atom needs a proof that its argument stays nonnegative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cvxpy as cp
+from cvxpy.atoms.elementwise.power import Power
+from cvxpy.atoms.quad_over_lin import quad_over_lin
+from cvxpy.constraints.constraint import Constraint
+
+
+def hidden_domains(parts: Sequence[cp.Expression | Constraint]) -> list[cp.Expression]:
+    """Sub-expressions that must be nonnegative for cvxpy's reading of their atom to be the plain one."""
+    found: list[cp.Expression] = []
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop()
+        waiting += part.args
+        if isinstance(part, Power) and not _has_even_or_trivial_exponent(part):
+            found.append(part.args[0])
+        if isinstance(part, quad_over_lin):
+            found.append(part.args[1])
+    return [argument for argument in found if argument.variables() and not argument.is_nonneg()]
+
+
+def _has_even_or_trivial_exponent(power: Power) -> bool:
+    exponent = power.p.value
+    if exponent is None:
+        return False
+    if exponent in (0, 1):
+        return True
+    is_integer = float(exponent).is_integer()
+    # Roots and other fractional powers have no value at all at negative arguments.
+    return (is_integer and exponent > 0 and exponent % 2 == 0) or not is_integer
+
+
+def first_unproven(
+    parts: Sequence[cp.Expression | Constraint],
+    smallest_value: Callable[[cp.Expression], float],
+) -> cp.Expression | None:
+    """The first hidden domain that ``smallest_value`` (a sound lower bound) does not prove."""
+    for argument in hidden_domains(parts):
+        if not smallest_value(argument) >= 0:
+            return argument
+    return None
