@@ -146,12 +146,35 @@ class QuadraticSolver:
         iterations = spent + result.iterations
         if not result.status.has_point:
             self._active = self._y = None
-            return self._without_point(result.status, f"{name}: {result.native}", iterations)
+            status = result.status
+            if status is InnerStatus.FAILED:
+                status = self._decide(q, b)
+            return self._without_point(status, f"{name}: {result.native}", iterations)
         exact = self._exact.solve(q, b, result.z > result.s, result.x, tolerance, 4)
         if exact is not None:
             return self._accept(exact, iterations, name)
         self._active, self._y = None, result.x
         return QuadraticPoint(result.status, result.x, result.z, iterations, name, result.native)
+
+    def _decide(self, q: np.ndarray, b: np.ndarray) -> InnerStatus:
+        """Tell infeasible from unbounded by the simplex method, when the others saw neither.
+
+        A convex quadratic program that has feasible points is unbounded exactly when some direction
+        d that keeps them feasible has Pd = 0 and q'd < 0.
+        """
+        feasible = solve_linear(np.zeros(self.n), self.A, b, self.equality)
+        if feasible.status is not InnerStatus.OPTIMAL:
+            return feasible.status
+        unit = sp.eye_array(self.n)
+        rows = sp.csc_array(sp.vstack([self.A, self.P, unit, -unit]))
+        still = np.concatenate([self.equality, np.ones(self.n, bool), np.zeros(2 * self.n, bool)])
+        away = np.where(np.isfinite(b), 0.0, np.inf)
+        limits = np.concatenate([away, np.zeros(self.n), np.ones(2 * self.n)])
+        direction = solve_linear(q, rows, limits, still)
+        falls = (
+            direction.status is InnerStatus.OPTIMAL and q @ direction.x < -1e-7 * np.abs(q).max()
+        )
+        return InnerStatus.UNBOUNDED if falls else InnerStatus.FAILED
 
     def _without_point(
         self, status: InnerStatus, reason: str, iterations: int = 0

@@ -51,7 +51,9 @@ class Auto:
             answer_below(run, np.empty(0), np.zeros(run.model.y.size))
             return
         count = self.n_starts or default_number_of_starts(run.model.x.size)
-        path = ReducedPenaltyMethod(gamma_last=1e4 if run.model.has_smooth_kkt else 1e6)
+        path = ReducedPenaltyMethod(gamma_last=1e6)
+        if run.model.has_smooth_kkt:  # the pieces make the end of the path exact
+            path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
         agreement = 0
         for start in find_starts(run, count):
             before = run.best()

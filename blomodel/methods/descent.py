@@ -68,8 +68,7 @@ def minimise_in_set(
         if direction is None:
             break
         slope = float(current.gradient @ direction)
-        size = np.abs(direction).max(initial=0)
-        if size <= tolerance * (1 + np.abs(current.x).max(initial=0)):
+        if abs(slope) <= tolerance**2 or np.abs(direction).max(initial=0) <= tolerance * 1e-2:
             break
         step, trial, trial_merit = 1.0, current, np.inf
         while step > 1e-4:

@@ -148,8 +148,10 @@ def answer_below(
 
     A y that the upper level has chosen already is kept if it is a lower minimiser.
     """
-    proposed = run.propose(x, y, "pieces")
+    proposed = run.measure(x, y, "pieces")
     is_minimiser = run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP
+    if is_minimiser or not run.model.is_strictly_convex_below():
+        run.keep(proposed)
     if is_minimiser and is_chosen_by_upper:
         return proposed
     answer = run.model.lower_program.solve(proposed.x, run.p)
@@ -159,7 +161,7 @@ def answer_below(
     chosen = choose_optimistically(run, proposed.x)
     if chosen is not None and _is_better(run, chosen, best):
         best = chosen
-    return proposed if _is_better(run, proposed, best) else best
+    return proposed if proposed in run.candidates and _is_better(run, proposed, best) else best
 
 
 def _is_better(run: Run, one: Candidate, other: Candidate) -> bool:

@@ -37,6 +37,7 @@ class ReducedPenaltyMethod:
     gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
     gamma_factor: float = setting(10.0, "growth of the penalty weight", minimum=1.0)
     n_starts: int = setting(1, "number of start points", minimum=1)
+    path_tolerance: float = setting(1e-7, "relative slope at which the last gamma stops", minimum=0.0)
     inner_iterations: int = setting(100, "quasi-Newton steps for each gamma", minimum=1)
 
     def run(self, run: Run) -> None:
@@ -70,7 +71,8 @@ class ReducedPenaltyMethod:
         run.evaluations += penalty.evaluations
         if last is not None:
             run.propose(last.x, last.lower_y, f"reduced penalty, gamma = {last.gamma:g}")
-            run.propose(last.x, last.y, f"reduced penalty, gamma = {last.gamma:g}")
+            if run.model.coupling_constraints or not run.model.is_strictly_convex_below():
+                run.propose(last.x, last.y, f"reduced penalty, gamma = {last.gamma:g}")
         return last
 
     def _minimise(
@@ -87,7 +89,11 @@ class ReducedPenaltyMethod:
         run.tried.append((first.x, first.lower_status))
         if not first.is_finite:
             return None
-        limits = {"tolerance": 1e-6, "max_iterations": self.inner_iterations}
+        # Only the end of the path must be accurate, and there only if nothing polishes it.
+        is_last = gamma * self.gamma_factor > self.gamma_last * (1 + 1e-9)
+        accuracy = self.path_tolerance if is_last else max(1e-4, self.path_tolerance)
+        steepness = 1 + np.abs(first.gradient).max(initial=0)
+        limits = {"tolerance": accuracy * steepness, "max_iterations": self.inner_iterations}
         if has_only_bounds(run):
             found = minimise_in_box(evaluate, x, run.model.bounds(run.p), **limits)
             # A large step of the line search may have met x without a lower answer.

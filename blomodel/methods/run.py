@@ -24,7 +24,7 @@ class StopRun(Exception):  # noqa: N818 - a signal, not an error
         self.reason = reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A point that a method proposes, measured with the method's own functions."""
 
@@ -107,6 +107,17 @@ class Run:
 
     def propose(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
         """Measure a point and keep it."""
+        candidate = self.measure(x, y, source)
+        self.keep(candidate)
+        return candidate
+
+    def keep(self, candidate: Candidate) -> None:
+        """Remember a candidate for the end of the run."""
+        if np.isfinite(candidate.value):
+            self.candidates.append(candidate)
+
+    def measure(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
+        """Value, violation and lower gap of a point."""
         model, p = self.model, self.p
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
         answer = model.lower_program.solve(x, p)
@@ -118,7 +129,7 @@ class Run:
             # eps, and f by its slope times that.
             slope = np.linalg.norm(model.f_grad(x, y, p))
             bias = 3.0 * slope * (np.sqrt(max(gap - EXACT, 0.0)) + violation)
-        candidate = Candidate(
+        return Candidate(
             x=x,
             y=y,
             value=float(model.f(x, y, p)[0]),
@@ -127,9 +138,6 @@ class Run:
             bias=bias,
             source=source,
         )
-        if np.isfinite(candidate.value):
-            self.candidates.append(candidate)
-        return candidate
 
     def violation(self, x: np.ndarray, y: np.ndarray) -> float:
         """Largest violation of any row of either level, relative to the size of the point."""

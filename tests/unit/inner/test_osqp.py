@@ -147,3 +147,21 @@ def test_new_matrices_keep_the_warm_start():
     point = solver.solve(q, b)
     _assert_optimal(P2, q, A2, b, equality, point)
     assert point.solver == "active set"
+
+
+@pytest.mark.parametrize("P", [np.diag([1.0, 0.0]), np.zeros((2, 2))])
+def test_unbounded_without_rows_or_along_an_equality(P):
+    falling = np.array([0.0, 1.0])
+    free = QuadraticSolver(sp.csc_array(P), sp.csc_array((0, 2)), np.zeros(0, bool))
+    assert free.solve(falling, np.zeros(0)).status is InnerStatus.UNBOUNDED
+    row = sp.csc_array(np.array([[1.0, 0.0]]))
+    tied = QuadraticSolver(sp.csc_array(P), row, np.ones(1, bool))
+    assert tied.solve(falling, np.ones(1)).status is InnerStatus.UNBOUNDED
+    # The simplex method has the last word when the interior point method gives up.
+    assert tied._decide(falling, np.ones(1)) is InnerStatus.UNBOUNDED
+
+
+def test_last_word_on_infeasible():
+    A = sp.csc_array(np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    solver = QuadraticSolver(sp.csc_array(np.eye(2)), A, np.zeros(2, bool))
+    assert solver._decide(np.ones(2), np.array([0.0, -1.0])) is InnerStatus.INFEASIBLE
