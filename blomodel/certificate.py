@@ -7,6 +7,7 @@ compiled functions that the methods use.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -215,9 +216,7 @@ def _solve_lower(problem: BilevelProblem, x: np.ndarray) -> _LowerSolve:
     _ = model.lower_program  # refuses a lower level whose convexity is not certain
     values = list(model.x.unpack(x).values())
     plain = [plain_copy(variable) for variable in levels.lower]
-    substitute = Substitution(
-        (*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain)
-    )
+    substitute = Substitution((*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain))
     objective = cp.Minimize(problem.lower.sign * substitute(problem.lower.objective.args[0]))
     constraints = [substitute(constraint) for constraint in problem.lower.constraints]
     for variable, copy in zip(levels.lower, plain, strict=True):
@@ -240,7 +239,9 @@ def _solve_lower(problem: BilevelProblem, x: np.ndarray) -> _LowerSolve:
 def _solve_by_cvxpy(lower: cp.Problem, variables: list[cp.Variable]) -> _LowerSolve | None:
     saved = [(leaf, leaf.value) for leaf in variables]
     try:
-        lower.solve(solver=cp.CLARABEL, **CLARABEL_TOLERANCES)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status below
+            lower.solve(solver=cp.CLARABEL, **CLARABEL_TOLERANCES)
     except cp.SolverError:
         return None
     y = None

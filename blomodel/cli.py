@@ -147,11 +147,10 @@ def coupled_qp(n: int = 10, seed: int = 0) -> BilevelProblem:
 
 
 def _methods(options: argparse.Namespace) -> int:
-    import blomodel.solving  # noqa: F401 - registers the methods
-    from blomodel.methods.registry import methods
+    import blomodel as bm
     from blomodel.report import text
 
-    print(text.methods(methods()))
+    print(text.methods(bm.methods()))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cvxpy as cp
 import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from blomodel.certificate import Certificate
     from blomodel.compiler.model import Model
 
-Objective = cp.Minimize | cp.Maximize
+Objective: TypeAlias = Any  # cvxpy.Minimize or cvxpy.Maximize; cvxpy leaves its args untyped
 
 
 class Lower:
@@ -125,7 +125,6 @@ class BilevelProblem:
         self.solution: Solution | None = None
         self.certificate: Certificate | None = None
         self._value: float | None = None
-        self._last_point: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def sign(self) -> float:

@@ -116,15 +116,15 @@ def _solve(
     return value
 
 
-def _check_limits(
-    time_limit: float | None, max_iterations: int | None, tolerance: float
-) -> None:
+def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
     if not tolerance > 0:
         raise UnknownSettingError(f"tolerance = {tolerance!r} must be positive.")
     if time_limit is not None and not time_limit > 0:
         raise UnknownSettingError(f"time_limit = {time_limit!r} must be positive seconds or None.")
     if max_iterations is not None and max_iterations < 1:
-        raise UnknownSettingError(f"max_iterations = {max_iterations!r} must be at least 1 or None.")
+        raise UnknownSettingError(
+            f"max_iterations = {max_iterations!r} must be at least 1 or None."
+        )
 
 
 def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | None:

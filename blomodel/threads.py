@@ -10,9 +10,8 @@ from typing import Any
 @cache
 def _controller() -> Any:
     # Looking up the loaded libraries takes milliseconds, so it is done once.
-    from threadpoolctl import ThreadpoolController
-
     import scipy.linalg  # noqa: F401 - loads the last of the BLAS libraries
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 

@@ -27,8 +27,27 @@ from .jit import compiled
 WIDTH = 8  # columns of the table ``code``
 
 # Elementwise functions of one operand.
-(NEG, EXP, LOG, LOG1P, SIN, COS, TAN, SINH, COSH, TANH, ASINH, ATANH, SQRT, ABS, SIGN, SOFTPLUS,
- SIGMOID, ENTR, NORMCDF) = range(19)
+(
+    NEG,
+    EXP,
+    LOG,
+    LOG1P,
+    SIN,
+    COS,
+    TAN,
+    SINH,
+    COSH,
+    TANH,
+    ASINH,
+    ATANH,
+    SQRT,
+    ABS,
+    SIGN,
+    SOFTPLUS,
+    SIGMOID,
+    ENTR,
+    NORMCDF,
+) = range(19)
 # Elementwise functions of two operands.
 (ADD, SUB, MUL, DIV, SAFE_DIV, POWER, MAXIMUM, MINIMUM, GREATER_EQUAL, REL_ENTR) = range(19, 29)
 # Linear maps.
@@ -42,7 +61,8 @@ UNARY = frozenset(range(NEG, NORMCDF + 1))
 BINARY = frozenset(range(ADD, REL_ENTR + 1))
 SEGMENTS = frozenset((SUM, CUMSUM, SEGMENT_MAX, FIRST_MAX, NORM, LARGEST))
 NAMES = {
-    value: name for name, value in list(globals().items())
+    value: name
+    for name, value in list(globals().items())
     if name.isupper() and isinstance(value, int) and name != "WIDTH"
 }
 
@@ -278,9 +298,7 @@ def run(code, integers, w, first, last):
         if op <= NORMCDF:
             _unary(op, n, out, a, w)
         elif op <= REL_ENTR:
-            _binary(
-                op, n, out, a, code[position, 4], code[position, 5], code[position, 6], w
-            )
+            _binary(op, n, out, a, code[position, 4], code[position, 5], code[position, 6], w)
         elif op == FILL:
             for i in range(n):
                 w[out + i] = w[a]
@@ -295,8 +313,14 @@ def run(code, integers, w, first, last):
                 w[out + integers[a + pairs + i]] += w[integers[a + i]]
         elif op == MATMUL:
             _matmul(
-                n, out, a, code[position, 4], code[position, 5], code[position, 6],
-                code[position, 7], w,
+                n,
+                out,
+                a,
+                code[position, 4],
+                code[position, 5],
+                code[position, 6],
+                code[position, 7],
+                w,
             )
         elif op == SPARSE:
             where = code[position, 4]

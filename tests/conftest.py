@@ -34,9 +34,7 @@ def pytest_report_header() -> str:
     """Say which copy of the package is under test."""
     import blomodel
 
-    return (
-        f"blomodel: {getattr(blomodel, '__version__', '?')} from {Path(blomodel.__file__).parent}"
-    )
+    return f"blomodel: {getattr(blomodel, '__version__', '?')} from {Path(blomodel.__file__).parent}"
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ _INCREASING = frozenset(
 )
 # Increasing on a domain; arguments are cut to it.
 _INCREASING_ON = {
-    op.LOG: (0.0, np.inf), op.LOG1P: (-1.0, np.inf), op.SQRT: (0.0, np.inf),
+    op.LOG: (0.0, np.inf),
+    op.LOG1P: (-1.0, np.inf),
+    op.SQRT: (0.0, np.inf),
     op.ATANH: (-1.0, 1.0),
 }
 

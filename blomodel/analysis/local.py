@@ -174,9 +174,7 @@ def _rises_everywhere(cone: ComplementarityQP, slope: np.ndarray, steepness: flo
         return False
     for coordinate in range(n_moves):
         for sign in (1.0, -1.0):
-            row = sp.csc_array(
-                ([1.0], ([0], [coordinate])), shape=(1, cone.P.shape[0])
-            )
+            row = sp.csc_array(([1.0], ([0], [coordinate])), shape=(1, cone.P.shape[0]))
             value = _minimise(
                 cone,
                 linear,
@@ -220,9 +218,7 @@ def _is_curved_upwards(point: _Point, steepness: float) -> bool:
     return bool(lowest > 1e-6 * (1 + np.abs(curvature).max()))
 
 
-def _free_directions(
-    point: _Point, gradient: np.ndarray, steepness: float
-) -> np.ndarray | None:
+def _free_directions(point: _Point, gradient: np.ndarray, steepness: float) -> np.ndarray | None:
     """A basis of the dx that the pressing upper rows leave free; None where that is not linear.
 
     Tight rows with a zero multiplier do not press, so they leave their direction free.

@@ -119,7 +119,9 @@ class Structure:
         if n_rows == 0:
             return Fact("upper set", "all of the space", "no upper constraints")
         shape = "polyhedron" if self.model.has_affine_upper_rows else "curved set"
-        return Fact("upper set", shape, f"{n_rows} rows; {n_box} of {lower.size} x bounded both ways")
+        return Fact(
+            "upper set", shape, f"{n_rows} rows; {n_box} of {lower.size} x bounded both ways"
+        )
 
     def _pieces(self) -> Fact:
         n_pairs = len(self.model.lower_in)

@@ -286,8 +286,14 @@ class TapeBuilder:
         return self.matmul(a, b, 1, self.size(a), 1)
 
     def matmul(
-        self, a: int, b: int, m: int, k: int, n: int,
-        a_transposed: bool = False, b_transposed: bool = False,
+        self,
+        a: int,
+        b: int,
+        m: int,
+        k: int,
+        n: int,
+        a_transposed: bool = False,
+        b_transposed: bool = False,
     ) -> int:
         """The m x n product of an m x k and a k x n matrix, each perhaps stored transposed."""
         if k == 1 and (m == 1 or n == 1):

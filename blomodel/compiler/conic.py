@@ -17,7 +17,7 @@ from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver
 from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.analysis.levels import shorten
-from blomodel.compiler.convexity import explain_nonconvex, is_smooth
+from blomodel.compiler.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.hoisting import Hoister
 from blomodel.compiler.lagrangian import Lagrangian
 from blomodel.compiler.lowering import lower
@@ -27,6 +27,8 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
 from blomodel.inner.clarabel import ClarabelSolver, ConicResult
+
+Point = tuple[np.ndarray, np.ndarray]  # y and multipliers
 
 
 class ConicProgram:
@@ -43,6 +45,9 @@ class ConicProgram:
         self.lagrangian, self.name = lagrangian, name
         self.n = lagrangian.blocks[1].size
         self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
+        self._is_guarded = self.lagrangian.is_polyhedral_form and is_guarded(terms, constraints)
+        self._last: Point | None = None  # where the next solve may start
+        self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
         self.hoister = Hoister(lagrangian.blocks, x_bounds)
         self.objective = WeightedObjective(self.hoister, terms, name)
@@ -64,9 +69,7 @@ class ConicProgram:
 
     def _rewrite(self, constraint: Constraint) -> Constraint:
         if isinstance(constraint, Inequality | NonPos):
-            expression = (
-                constraint.expr if isinstance(constraint, Inequality) else constraint.args[0]
-            )
+            expression = constraint.expr if isinstance(constraint, Inequality) else constraint.args[0]
             return self._at_most_zero(expression, constraint) <= 0
         if isinstance(constraint, NonNeg):
             return self._at_most_zero(-constraint.args[0], constraint) <= 0
@@ -154,7 +157,7 @@ class ConicProgram:
     def solve(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
     ) -> Answer:
-        """Minimise over y at x; interior points start afresh, so ``warm`` changes nothing."""
+        """Minimise over y at x; ``warm`` allows Newton steps from the last answer."""
         reason = self.objective.why_not_convex(x, p, weights)
         if reason:
             return Answer.without_point(InnerStatus.FAILED, self.n, reason)
@@ -162,6 +165,10 @@ class ConicProgram:
         scale = 1.0
         if len(weights) == 1:
             scale, weights = float(weights[0]), np.ones(1)
+        if warm and self._last is not None:
+            point = self._continue(x, p, weights)
+            if point is not None:
+                return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
         if self.data is None:
             result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
         else:
@@ -170,24 +177,34 @@ class ConicProgram:
         if not result.status.has_point:
             reason = f"Clarabel: {result.native}"
             return Answer.without_point(result.status, self.n, reason, result.iterations)
-        solver = "clarabel"
+        point, status, solver = (y, multipliers), result.status, "clarabel"
         refined = self._refine(x, y, p, weights, multipliers)
         if refined is not None:
-            (y, multipliers), solver = refined, "clarabel, newton"
-            result.status = InnerStatus.OPTIMAL  # the optimality conditions were checked
-        multipliers = scale * multipliers
+            # Its optimality conditions were checked.
+            point, status, solver = refined, InnerStatus.OPTIMAL, "clarabel, newton"
+        self._last = point if refined is not None and self._is_guarded else None
+        answer = self._answer(x, p, weights, scale, point, status, solver)
+        answer.iterations = result.iterations
+        if answer.status is not InnerStatus.OPTIMAL:
+            answer.reason = f"Clarabel: {result.native}"
+        return answer
+
+    def _answer(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        scale: float,
+        point: Point,
+        status: InnerStatus,
+        solver: str,
+    ) -> Answer:
+        y, multipliers = point[0], scale * point[1]
         value = scale * float(weights @ self.lagrangian.terms(x, y, p))
-        status = result.status if np.isfinite(value) else InnerStatus.FAILED
-        return Answer(
-            status,
-            value,
-            y,
-            self.lagrangian.split(multipliers),
-            result.iterations,
-            multipliers,
-            "" if status is InnerStatus.OPTIMAL else f"Clarabel: {result.native}",
-            solver,
-        )
+        if not np.isfinite(value):
+            status = InnerStatus.FAILED
+        duals = self.lagrangian.split(multipliers)
+        return Answer(status, value, y, duals, 0, multipliers, "", solver)
 
     def _refine(
         self,
@@ -196,21 +213,41 @@ class ConicProgram:
         p: np.ndarray,
         weights: np.ndarray,
         multipliers: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    ) -> Point | None:
         """Sharpen the interior point answer where the problem is smooth around it."""
         if not self.lagrangian.is_polyhedral_form or self._failed_refinements >= 3:
             return None
         refined = self.lagrangian.refine(x, y, p, weights, multipliers)
+        if refined is not None:
+            moved = np.abs(refined[0] - y).max(initial=0.0)
+            if moved > 1e-2 * (1.0 + np.abs(y).max(initial=0.0)):
+                refined = None  # not the point that was found
         self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
         return refined
+
+    def _continue(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> Point | None:
+        """Follow the last answer to the new x by Newton steps.
+
+        What satisfies the optimality conditions of a convex problem is a minimiser, however it was
+        found, provided that the expressions are convex wherever their tapes give numbers.
+        """
+        assert self._last is not None
+        self._unlucky -= 1
+        if self._unlucky > 0:
+            return None
+        point = self.lagrangian.refine(x, self._last[0], p, weights, self._last[1], max_factors=5)
+        if point is None:
+            self._misses += 1
+            self._unlucky = min(2**self._misses, 32)  # try more seldom where it does not work
+        else:
+            self._misses, self._last = 0, point
+        return point
 
     def _solve_afresh(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
     ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
         self._set_values(x, p, weights)
-        data = _ParametricData(
-            self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True
-        )
+        data = _ParametricData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
         result = data.solve(data.blank, accuracy)
         return result, data.y.apply(result.x), data.duals.apply(result.z)
 
@@ -284,8 +321,7 @@ class _ParametricData:
             )
             solution = chain.invert(raw, inverse)
             primal = [
-                np.ravel(solution.primal_vars.get(v.id, np.zeros(v.shape)), order="F")
-                for v in variables
+                np.ravel(solution.primal_vars.get(v.id, np.zeros(v.shape)), order="F") for v in variables
             ]
             dual = []
             for constraint in constraints:
@@ -303,9 +339,7 @@ class _ParametricData:
                 found = np.rint(np.where(factors == 0, 1.0, weighted / factors)).astype(int) - 1
             found = np.clip(found, 0, max(len(source) - 1, 0))
             selection = _Selection(found, factors)
-            if found.size and not np.allclose(
-                selection.apply(source), check, rtol=1e-9, atol=1e-12
-            ):
+            if found.size and not np.allclose(selection.apply(source), check, rtol=1e-9, atol=1e-12):
                 raise RuntimeError("cvxpy's inverse is not a selection of the solver's answer")
             selections.append(selection)
         return selections[0], selections[1]

@@ -26,6 +26,21 @@ _SMOOTH = (
     cp.quad_over_lin,
     cp.QuadForm,
 )
+_GUARDED = (
+    cp.exp,
+    cp.log,
+    cp.log1p,
+    cp.logistic,
+    cp.log_sum_exp,
+    cp.entr,
+    cp.QuadForm,
+    cp.abs,
+    cp.huber,
+    cp.max,
+    cp.maximum,
+    cp.norm1,
+    cp.norm_inf,
+)
 _WHAT_WORKS = (
     "restate it with atoms whose convexity cvxpy's rules recognise "
     "(for instance cp.logistic(z) for log(1 + exp(z)), cp.sum_squares, cp.quad_form, cp.norm), "
@@ -43,9 +58,7 @@ def explain_nonconvex(expression: cp.Expression) -> str:
     if expression.is_concave() and not expression.is_convex():
         return f"{shorten(expression)!r} is concave; {_WHAT_WORKS}"
     part = deepest_unknown(expression)
-    if isinstance(part, MulExpression | multiply) and not any(
-        a.is_constant() for a in arguments(part)
-    ):
+    if isinstance(part, MulExpression | multiply) and not any(a.is_constant() for a in arguments(part)):
         why = "is a product of two expressions in the lower variables"
     elif isinstance(part, DivExpression):
         why = "divides by an expression in the lower variables"
@@ -72,6 +85,27 @@ def is_smooth(terms: Sequence[cp.Expression], constraints: Sequence[Constraint])
     return all(map(_is_smooth, terms)) and all(
         _is_smooth(argument) for constraint in constraints for argument in constraint.args
     )
+
+
+def is_guarded(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]) -> bool:
+    """Whether each expression, where it gives a number at all, lies in its domain of convexity.
+
+    So for log(y), which gives none for y < 0; not for inv_pos(y) = 1/y, which does.
+    """
+    return all(map(_is_guarded, terms)) and all(
+        _is_guarded(argument) for constraint in constraints for argument in constraint.args
+    )
+
+
+def _is_guarded(expression: cp.Expression) -> bool:
+    if isinstance(expression, Power):
+        exponent = float(expression.p.value)
+        guarded = exponent % 1 != 0 or (exponent % 2 == 0 and exponent > 0) or exponent == 1
+    elif isinstance(expression, cp.quad_over_lin):
+        guarded = arguments(expression)[1].is_constant()
+    else:
+        guarded = not arguments(expression) or isinstance(expression, (AffAtom, *_GUARDED))
+    return guarded and all(map(_is_guarded, arguments(expression)))
 
 
 def _is_smooth(expression: cp.Expression) -> bool:

@@ -265,9 +265,7 @@ def _copy(tape: Tape, b: TapeBuilder, wrt: tuple[str, ...]) -> tuple[list[int], 
     return numbers, active
 
 
-def _pull_back(
-    tape: Tape, b: TapeBuilder, wrt: tuple[str, ...], cotangent: int
-) -> int:
+def _pull_back(tape: Tape, b: TapeBuilder, wrt: tuple[str, ...], cotangent: int) -> int:
     """Emit the product of the transposed Jacobian with the cotangent."""
     numbers, active = _copy(tape, b, wrt)
     sums: list[_Sum | None] = [None] * len(tape.nodes)
@@ -364,9 +362,7 @@ def _push_forward(tape: Tape, wrt: tuple[str, ...]) -> Tape:
 # Numbers
 
 
-def jacobian(
-    tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]
-) -> sp.csc_array:
+def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> sp.csc_array:
     """The Jacobian at a point, from one run of a derivative tape for each row or column."""
     names = _names(wrt, tape)
     width = sum(tape.input_size(name) for name in names)
@@ -383,8 +379,16 @@ def jacobian(
     for first in range(0, n_seeds, len(block)):
         part = block[: n_seeds - first]
         op.sweep(
-            m.code, m.integers, m.workspace, m.prefix, m.inputs[-1], n_seeds,
-            m.output, n_results, first, part,
+            m.code,
+            m.integers,
+            m.workspace,
+            m.prefix,
+            m.inputs[-1],
+            n_seeds,
+            m.output,
+            n_results,
+            first,
+            part,
         )
         seed, result = np.nonzero(part)
         seeds.append(seed + first)

@@ -26,7 +26,8 @@ from blomodel.errors import ModelError
 
 _CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
 _CHANGES = 2  # coefficient classes from here on depend on the block
-_NEWTON_STEPS = 4
+_NEWTON_STEPS = 4  # with one factorisation
+_NEWTON_TOLERANCE = 1e-10  # on the gradient of the Lagrangian, relative to the terms' gradient
 _DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
 
 
@@ -194,52 +195,83 @@ class Lagrangian:
         p: np.ndarray,
         weights: np.ndarray,
         multipliers: np.ndarray,
+        max_factors: int = 2,
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Newton steps on the optimality system of the active rows, from a nearly optimal point.
+        """Newton steps on the optimality system, from a nearly optimal point.
 
-        None when they do not lead anywhere, as at a kink of the objective.
+        Active are the rows whose multiplier exceeds their slack, so that each new factorisation is
+        a semismooth Newton step; in between, steps with the old one are taken while they gain
+        much. None when this leads nowhere, as at a kink of the objective.
         """
-        equality, signs = self.equality, self.signs
-        values = signs * self.rows(x, y, p) if self.rows is not None else np.zeros(0)
-        chosen = np.flatnonzero((multipliers > -values) | equality)
-        n, k = len(y), len(chosen)
-        H = self._hessian_y(x, y, p, weights, multipliers)
-        A = sp.csr_array((0, n))
-        if self.rows is not None:
-            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
-            A = sp.csr_array(sp.diags_array(signs[chosen]) @ A) if k else A
-        solve = _factor_system(H, A)
-        if solve is None:
-            return None
-        start = y
-        best: tuple[np.ndarray, np.ndarray] | None = None
-        previous, active = np.inf, np.zeros(len(multipliers))
-        active[chosen] = multipliers[chosen]
-        for _ in range(_NEWTON_STEPS + 1):
-            slope = self.terms_grad_y(x, y, p, weights)
-            values = np.zeros(0)
-            reach = np.abs(slope).max(initial=1.0)
-            if self.rows is not None:
-                slope = slope + self._rows_grad_y(x, y, p, signs * active)
-                values = signs * self.rows(x, y, p)
-            residual = np.concatenate([slope, values[chosen]])
+        inequality, n = ~self.equality, len(y)
+        last = np.inf
+        for _ in range(max_factors):
+            values = self._row_values(x, y, p)
+            chosen = np.flatnonzero((multipliers > -values) | self.equality)
+            solve = self._factor_at(x, y, p, weights, multipliers, chosen)
+            if solve is None:
+                return None
+            multipliers = np.where((multipliers > -values) | self.equality, multipliers, 0.0)
+            residual, values, reach = self._residual(x, y, p, weights, multipliers, chosen)
             error = float(np.abs(residual).max(initial=0.0))
-            if not error < 0.5 * previous:
-                break
-            best, previous = (y, active.copy()), error
-            if error <= 1e-15 * reach:
-                break
-            step = solve(-residual)
-            y = y + step[:n]
-            active[chosen] += step[n:]
-        if best is None or previous > 1e-9 * reach:
-            return None
-        y, active = best
-        values = signs * self.rows(x, y, p) if self.rows is not None else values
-        far = np.abs(y - start).max(initial=0.0) > 1e-2 * (1.0 + np.abs(start).max(initial=0.0))
-        if far or (active[~equality] < -1e-8).any() or (values[~equality] > 1e-9).any():
-            return None
-        return y, np.where(equality, active, np.maximum(active, 0.0))
+            for number in range(_NEWTON_STEPS):
+                step = solve(-residual)
+                y_new, multipliers_new = y + step[:n], multipliers.copy()
+                multipliers_new[chosen] += step[n:]
+                residual, values_new, reach = self._residual(
+                    x, y_new, p, weights, multipliers_new, chosen
+                )
+                error_new = float(np.abs(residual).max(initial=0.0))
+                # The first step may overshoot; those with the same factor must pay.
+                if not error_new < (100.0 if number == 0 else 0.3) * max(error, 1e-14 * reach):
+                    break
+                y, multipliers, values, error = y_new, multipliers_new, values_new, error_new
+                if error <= 1e-15 * reach:
+                    break
+            if not np.isfinite(error) or error > 10.0 * last:
+                return None
+            last = error
+            signs_fit = (multipliers[inequality] >= -1e-8).all() and (values[inequality] <= 1e-9).all()
+            if error <= _NEWTON_TOLERANCE * reach and signs_fit:
+                return y, np.where(inequality, np.maximum(multipliers, 0.0), multipliers)
+        return None
+
+    def _row_values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return np.zeros(0) if self.rows is None else self.signs * self.rows(x, y, p)
+
+    def _residual(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        chosen: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Gradient of the Lagrangian over the active rows, all rows, and the gradient's scale."""
+        slope = self.terms_grad_y(x, y, p, weights)
+        reach = float(np.abs(slope).max(initial=1.0))
+        if self.rows is None:
+            return slope, np.zeros(0), reach
+        slope = slope + self._rows_grad_y(x, y, p, self.signs * multipliers)
+        values = self._row_values(x, y, p)
+        return np.concatenate([slope, values[chosen]]), values, reach
+
+    def _factor_at(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        chosen: np.ndarray,
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
+        H = self._hessian_y(x, y, p, weights, multipliers)
+        A = sp.csr_array((0, len(y)))
+        if self.rows is not None and len(chosen):
+            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            A = sp.csr_array(sp.diags_array(self.signs[chosen]) @ A)
+        return _factor_system(H, A)
 
 
 def _factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -285,13 +317,11 @@ def solve_sensitivity(
         return solution[:n] if residual <= 1e-8 * (1.0 + np.abs(right).max(initial=0.0)) else None
     dense = A.toarray()
     # dy = particular + Z u, with Z spanning the directions that keep the active rows active.
-    u_, values, vt = (
-        scipy.linalg.svd(dense, full_matrices=True) if k else (None, np.zeros(0), np.eye(n))
-    )
-    rank = int((values > 1e-10 * values.max(initial=0.0)).sum()) if k else 0
-    particular = np.zeros((n, right.shape[1]))
+    rank, vt, particular = 0, np.eye(n), np.zeros((n, right.shape[1]))
     if k:
-        image = u_.T @ right[n:]
+        u, values, vt = scipy.linalg.svd(dense, full_matrices=True)
+        rank = int((values > 1e-10 * values.max(initial=0.0)).sum())
+        image = u.T @ right[n:]
         if np.abs(image[rank:]).max(initial=0.0) > 1e-8 * (1.0 + np.abs(image).max(initial=0.0)):
             return None  # dependent rows that move apart: the active set cannot stay
         particular = vt[:rank].T @ (image[:rank] / values[:rank, None])

@@ -32,8 +32,6 @@ def lower(expressions: Sequence[Any], blocks: Iterable[Block]) -> Tape:
     lowering = Lowering(blocks)
     parts = [lowering.lower(cp.Expression.cast_to_const(each)) for each in expressions]
     ends = np.cumsum([part.size for part in parts], dtype=int)
-    slices = [
-        slice(int(end) - part.size, int(end)) for part, end in zip(parts, ends, strict=True)
-    ]
+    slices = [slice(int(end) - part.size, int(end)) for part, end in zip(parts, ends, strict=True)]
     output = lowering.builder.concatenate([part.node for part in parts])
     return lowering.builder.finish(output, slices)

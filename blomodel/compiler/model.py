@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -23,6 +24,18 @@ from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer
+from blomodel.kernels.jit import announce_compilation
+
+
+def _announce() -> None:
+    print(
+        "blomodel: compiling numerical kernels, once on this machine ...",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+announce_compilation(_announce)
 
 
 class Model:
@@ -100,9 +113,7 @@ class Model:
             name="lower level",
         )
 
-    def unproven_domain(
-        self, parts: Sequence[cp.Expression | Constraint]
-    ) -> cp.Expression | None:
+    def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
         """An argument that must be nonnegative for a power to be convex, but is not known to be."""
 
         def smallest_value(argument: cp.Expression) -> float:
@@ -180,7 +191,9 @@ class Model:
         facts = polynomial(self.g, variable="y", coefficient="x")
         moves = facts.coefficient_class[0, 2] > CONSTANT
         if self.p.size and not moves:
-            moves = polynomial(self.g, variable="y", coefficient="p").coefficient_class[0, 2] > CONSTANT
+            moves = (
+                polynomial(self.g, variable="y", coefficient="p").coefficient_class[0, 2] > CONSTANT
+            )
         if facts.degree[0] > 2 or moves:
             return None
         zeros = (np.zeros(self.x.size), np.zeros(self.y.size), np.zeros(self.p.size))
@@ -215,9 +228,7 @@ class Model:
         distance += 1e-6 * sum(cp.sum_squares(leaf) for leaf in self.y.leaves)
         return self._joint_program([distance], Block("p", (*self.p.leaves, anchor)), "projection")
 
-    def _joint_program(
-        self, terms: list[cp.Expression], p: Block, name: str
-    ) -> ParametricProgram:
+    def _joint_program(self, terms: list[cp.Expression], p: Block, name: str) -> ParametricProgram:
         return ParametricProgram(
             terms,
             [*self.upper_constraints, *self.lower_constraints],

@@ -70,7 +70,9 @@ class Rows:
         The blocks "x", "y" and "p".
     """
 
-    def __init__(self, constraints: Sequence[Constraint], kind: str, blocks: Sequence[Block]) -> None:
+    def __init__(
+        self, constraints: Sequence[Constraint], kind: str, blocks: Sequence[Block]
+    ) -> None:
         self.slices: dict[int, slice] = {}
         self.labels: list[str] = []
         expressions, end = [], 0
@@ -140,7 +142,9 @@ class Rows:
         n_x, n_y = self._sizes
         if self.size == 0:
             return Linearisation(
-                np.empty(0), sp.csr_array((0, n_x), dtype=float), sp.csr_array((0, n_y), dtype=float)
+                np.empty(0),
+                sp.csr_array((0, n_x), dtype=float),
+                sp.csr_array((0, n_y), dtype=float),
             )
         values, jacobians = [], []
         if self.tape is not None:

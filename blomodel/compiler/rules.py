@@ -161,9 +161,7 @@ def labels(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(prod(shape)).reshape(shape, order="F")
 
 
-def run_order(
-    shape: tuple[int, ...], axis: int | Sequence[int] | None
-) -> tuple[np.ndarray, int]:
+def run_order(shape: tuple[int, ...], axis: int | Sequence[int] | None) -> tuple[np.ndarray, int]:
     """An order of the elements in which those along the axes are consecutive; their number."""
     numbers = labels(shape)
     if axis is None or not shape:

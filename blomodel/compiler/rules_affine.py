@@ -46,8 +46,20 @@ from blomodel.kernels import machine as op
 _MANY_TERMS, _SHORT_TERM = 8, 64
 
 
-@rule(index, special_index, reshape, transpose, Hstack, Vstack, Concatenate, Promote,
-      broadcast_to, diag_vec, diag_mat, upper_tri)
+@rule(
+    index,
+    special_index,
+    reshape,
+    transpose,
+    Hstack,
+    Vstack,
+    Concatenate,
+    Promote,
+    broadcast_to,
+    diag_vec,
+    diag_mat,
+    upper_tri,
+)
 def _rearrangement(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     """Let the atom rearrange the elements' numbers (from 1, so that 0 is a zero it put in)."""
     numbered, begin = [], 1
@@ -63,8 +75,17 @@ def _rearrangement(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.select(len(arranged), pieces)
 
 
-@rule(conj, real, nonneg_wrap, nonpos_wrap, psd_wrap, nsd_wrap, symmetric_wrap, hermitian_wrap,
-      skew_symmetric_wrap)
+@rule(
+    conj,
+    real,
+    nonneg_wrap,
+    nonpos_wrap,
+    psd_wrap,
+    nsd_wrap,
+    symmetric_wrap,
+    hermitian_wrap,
+    skew_symmetric_wrap,
+)
 def _same(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return args[0].node
 
@@ -182,15 +203,20 @@ def _batched_product(b: TapeBuilder, atom: Any, left: Operand, right: Operand) -
     pieces = []
     for a, c, out in zip(left_numbers, right_numbers, out_numbers, strict=True):
         product = b.matmul(
-            b.gather(left.node, a.ravel(order="F")), b.gather(right.node, c.ravel(order="F")),
-            m, k, n,
+            b.gather(left.node, a.ravel(order="F")),
+            b.gather(right.node, c.ravel(order="F")),
+            m,
+            k,
+            n,
         )
         pieces.append((product, np.arange(m * n), out.ravel(order="F")))
     return b.select(atom.size, pieces)
 
 
 def _bilinear(
-    lowering: Lowering, args: list[Operand], at: tuple[np.ndarray, np.ndarray, np.ndarray],
+    lowering: Lowering,
+    args: list[Operand],
+    at: tuple[np.ndarray, np.ndarray, np.ndarray],
     size: int,
 ) -> int:
     """Sums of products: left[at[0][i]] * right[at[1][i]] is added to element at[2][i]."""
@@ -215,7 +241,8 @@ def _kronecker(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
 
 @rule(conv, convolve)
 def _convolution(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
-    left, right = (grid.ravel() for grid in np.meshgrid(
-        np.arange(args[0].size), np.arange(args[1].size), indexing="ij"
-    ))
+    left, right = (
+        grid.ravel()
+        for grid in np.meshgrid(np.arange(args[0].size), np.arange(args[1].size), indexing="ij")
+    )
     return _bilinear(lowering, args, (left, right, left + right), atom.size)

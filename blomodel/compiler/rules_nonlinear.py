@@ -44,9 +44,21 @@ from blomodel.compiler.rules_affine import apply_left, sum_along
 from blomodel.kernels import machine as op
 
 _ELEMENTWISE = {
-    exp: op.EXP, log: op.LOG, log1p: op.LOG1P, sin: op.SIN, cos: op.COS, tan: op.TAN,
-    sinh: op.SINH, tanh: op.TANH, asinh: op.ASINH, atanh: op.ATANH, abs_atom: op.ABS,
-    logistic: op.SOFTPLUS, sigmoid: op.SIGMOID, entr: op.ENTR, normcdf: op.NORMCDF,
+    exp: op.EXP,
+    log: op.LOG,
+    log1p: op.LOG1P,
+    sin: op.SIN,
+    cos: op.COS,
+    tan: op.TAN,
+    sinh: op.SINH,
+    tanh: op.TANH,
+    asinh: op.ASINH,
+    atanh: op.ATANH,
+    abs_atom: op.ABS,
+    logistic: op.SOFTPLUS,
+    sigmoid: op.SIGMOID,
+    entr: op.ENTR,
+    normcdf: op.NORMCDF,
 }
 
 
@@ -188,8 +200,10 @@ def _halving_product(b: TapeBuilder, elements: int, length: int) -> int:
             at = np.arange(count)[:, None] * (half + 1)
             products = b.select(
                 count * (half + 1),
-                [(products, np.arange(count * half), (at + np.arange(half)).ravel()),
-                 (elements, rest.ravel(), (at + half).ravel())],
+                [
+                    (products, np.arange(count * half), (at + np.arange(half)).ravel()),
+                    (elements, rest.ravel(), (at + half).ravel()),
+                ],
             )
         elements, length = products, half + length % 2
     return elements

@@ -118,11 +118,11 @@ class ClarabelSolver:
         native = str(raw.status)
         status = _STATUS.get(native, InnerStatus.FAILED)
         gap = abs(raw.obj_val - raw.obj_val_dual) / max(1.0, abs(raw.obj_val))
-        error = float(np.max([gap, raw.r_prim, raw.r_dual]))
+        worst = float(np.max([gap, raw.r_prim, raw.r_dual]))
         if status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
-            status = InnerStatus.INACCURATE if error <= _USELESS else InnerStatus.FAILED
+            status = InnerStatus.INACCURATE if worst <= _USELESS else InnerStatus.FAILED
         x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
-        return ConicResult(status, x, z, s, int(raw.iterations), native, error)
+        return ConicResult(status, x, z, s, int(raw.iterations), native, worst)
 
 
 def _is_settled(result: ConicResult, accuracy: float) -> bool:

@@ -20,7 +20,7 @@ def solve_linear(
     """Solve min q'y s.t. Ay <= b, with = on the rows marked in ``equality``."""
     rows: Any = sp.csr_array(A)
     unequal = ~equality & np.isfinite(b)
-    raw = linprog(
+    raw: Any = linprog(
         q,
         A_ub=rows[np.flatnonzero(unequal)],
         b_ub=b[unequal],

@@ -38,13 +38,18 @@ class Auto:
     summary: ClassVar[str] = "reduced penalty from several starts, polished on the KKT pieces"
     assumes: ClassVar[str] = "lower level convex in y at fixed x"
     claims: ClassVar[str] = "what the certificate proves, up to global optimality"
-    reference: ClassVar[str] = "reduced penalty as in reduced-penalty; pieces: Bard and Moore (1990)"
+    reference: ClassVar[str] = (
+        "reduced penalty as in reduced-penalty; pieces: Bard and Moore (1990)"
+    )
 
     n_starts: int | None = setting(None, "number of start points; None: by dimension", minimum=1)
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        if model_has_convex_pieces(run.model, run.p) and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
+        if (
+            model_has_convex_pieces(run.model, run.p)
+            and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS
+        ):
             if solve_globally_by_pieces(run):
                 return
         if run.model.x.size == 0:
@@ -67,7 +72,9 @@ class Auto:
             if best.value <= run.bound + small:
                 break
             has_improved = before is None or best.value < before.value - small
-            agreement = 1 if has_improved else agreement + (abs(reached.value - best.value) <= small)
+            agreement = (
+                1 if has_improved else agreement + (abs(reached.value - best.value) <= small)
+            )
             if agreement >= ENOUGH_AGREEMENT:
                 run.note(f"{agreement} starts ended at the best value, so the others were left out")
                 break

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.errors import LowerLevelError
-from blomodel.methods.registry import method, setting
 from blomodel.methods.reduced_penalty import has_only_bounds
+from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import nearest_allowed
 from blomodel.reformulations.value_function import ReducedPenalty
@@ -35,7 +35,9 @@ class Blocc:
     reference: ClassVar[str] = "Jiang et al. (2024); Chen et al., Alg. 4, eqs 54-56"
 
     gamma: float = setting(10.0, "penalty weight", minimum=0.0)
-    step_size: float | None = setting(None, "step eta; None: 1/(10 gamma), the safe choice", minimum=0.0)
+    step_size: float | None = setting(
+        None, "step eta; None: 1/(10 gamma), the safe choice", minimum=0.0
+    )
     max_steps: int = setting(2000, "largest number of iterations", minimum=1)
 
     def run(self, run: Run) -> None:

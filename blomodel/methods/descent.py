@@ -104,7 +104,9 @@ def _direction(current: PenaltyEvaluation, run: Run, curvature: np.ndarray) -> n
     inequality = [
         rows.linearise(current.x, current.y, p) for rows in (model.upper_in, model.lower_in)
     ]
-    equality = [rows.linearise(current.x, current.y, p) for rows in (model.upper_eq, model.lower_eq)]
+    equality = [
+        rows.linearise(current.x, current.y, p) for rows in (model.upper_eq, model.lower_eq)
+    ]
     a_in, a_eq = (
         sp.csc_array(sp.vstack([sp.hstack([part.in_x, part.in_y]) for part in parts]))
         for parts in (inequality, equality)

@@ -93,9 +93,7 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
                 break
             radius *= 10.0
             continue
-        trial = answer_below(
-            run, current.x + step.dx, current.y + step.dy, is_chosen_by_upper=True
-        )
+        trial = answer_below(run, current.x + step.dx, current.y + step.dy, is_chosen_by_upper=True)
         decrease = _merit(run, current, weight) - _merit(run, trial, weight)
         predicted = step.decrease + weight * _upper_violation(run, current.x, current.y)
         run.step(value=trial.value, gap=trial.gap)

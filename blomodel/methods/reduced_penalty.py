@@ -31,13 +31,17 @@ class ReducedPenaltyMethod:
     summary: ClassVar[str] = "continuation on F_gamma(x), quasi-Newton steps in x"
     assumes: ClassVar[str] = "lower level convex in y; upper objective convex in y"
     claims: ClassVar[str] = "stationary points of F_gamma; error of order 1/gamma"
-    reference: ClassVar[str] = "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
+    reference: ClassVar[str] = (
+        "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
+    )
 
     gamma_first: float = setting(0.1, "smallest penalty weight", minimum=0.0)
     gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
     gamma_factor: float = setting(10.0, "growth of the penalty weight", minimum=1.0)
     n_starts: int = setting(1, "number of start points", minimum=1)
-    path_tolerance: float = setting(1e-7, "relative slope at which the last gamma stops", minimum=0.0)
+    path_tolerance: float = setting(
+        1e-7, "relative slope at which the last gamma stops", minimum=0.0
+    )
     inner_iterations: int = setting(100, "quasi-Newton steps for each gamma", minimum=1)
 
     def run(self, run: Run) -> None:
@@ -108,9 +112,7 @@ def has_only_bounds(run: Run) -> bool:
         return False
     if len(model.upper_in) == 0:
         return True
-    jacobian = model.upper_in.linearise(
-        np.zeros(model.x.size), np.zeros(model.y.size), run.p
-    ).in_x
+    jacobian = model.upper_in.linearise(np.zeros(model.x.size), np.zeros(model.y.size), run.p).in_x
     lower, upper = model.bounds(run.p)
     n_bounds = np.isfinite(lower).sum() + np.isfinite(upper).sum()
     entries = np.diff(jacobian.indptr)

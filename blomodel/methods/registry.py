@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from blomodel.errors import UnknownMethodError, UnknownSettingError
@@ -24,7 +23,7 @@ class Method(Protocol):
         """Leave candidates (and a bound, if any) in ``run``."""
 
 
-_METHODS: dict[str, type] = {}
+_METHODS: dict[str, Any] = {}  # name -> class that follows the protocol Method
 
 
 def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
@@ -32,13 +31,13 @@ def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": meaning, "minimum": minimum})
 
 
-def method(cls: type) -> type:
+def method(cls: Any) -> Any:
     """Class decorator: register a method under its ``name``."""
     _METHODS[cls.name] = cls
     return cls
 
 
-def method_classes() -> dict[str, type]:
+def method_classes() -> dict[str, Any]:
     """The registered classes by name."""
     return dict(_METHODS)
 
@@ -99,6 +98,3 @@ def methods() -> list[MethodInfo]:
         )
         for _, cls in sorted(_METHODS.items())
     ]
-
-
-Progress = Callable[[str], None]

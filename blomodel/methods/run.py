@@ -12,7 +12,6 @@ import numpy as np
 from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 
-
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 

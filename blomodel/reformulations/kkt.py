@@ -160,7 +160,9 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     linear[n_x : n_x + n_y] += weight * slope[n_x:]
     right = np.concatenate([model.lower_in.values(x, y, p), model.lower_eq.values(x, y, p)])
     linear[n_x + n_y :] = -weight * right  # rows are Ay - b <= 0, so b is minus their value at 0
-    return PieceObjective(embed(combined), linear, constant, "products of x and y cancel by duality")
+    return PieceObjective(
+        embed(combined), linear, constant, "products of x and y cancel by duality"
+    )
 
 
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:

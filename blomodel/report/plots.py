@@ -104,9 +104,7 @@ def plot_upper_objective(
     figure, axes = _new_figure()
     label = r"$\varphi(x)$: upper objective at the lower solution"
     axes.plot(curve.x, problem.sign * curve.value, color=BLACK, linewidth=7, alpha=0.3, label=label)
-    for (gamma, values), (colour, dashes) in zip(
-        curve.penalised.items(), _PENALTY_STYLES, strict=False
-    ):
+    for (gamma, values), (colour, dashes) in zip(curve.penalised.items(), _PENALTY_STYLES, strict=False):
         style: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.5}
         label = rf"$F_\gamma(x)$, $\gamma$ = {number(gamma)}"
         axes.plot(curve.x, problem.sign * values, label=label, **style)

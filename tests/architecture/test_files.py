@@ -18,9 +18,7 @@ MAX_LINES = 500
 def _project_files() -> list[Path]:
     found = [path for path in ROOT.iterdir() if path.is_file()]
     found += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
-    return sorted(
-        path for path in found if path.suffix in SUFFIXES and "__pycache__" not in path.parts
-    )
+    return sorted(path for path in found if path.suffix in SUFFIXES and "__pycache__" not in path.parts)
 
 
 FILES = _project_files()
@@ -38,9 +36,7 @@ def test_no_python_file_is_too_long() -> None:
 
 def test_no_absolute_machine_paths() -> None:
     # written in pieces, so that this file does not find itself
-    prefixes = "|".join(
-        re.escape("/" + name + "/") for name in ("work", "opt", "tmp", "home", "root")
-    )
+    prefixes = "|".join(re.escape("/" + name + "/") for name in ("work", "opt", "tmp", "home", "root"))
     pattern = re.compile(rf"(?<![\w.\-/:]){'(?:' + prefixes + ')'}")
     wrong = [
         f"{path.relative_to(ROOT)}:{k}: {line.strip()}"

@@ -13,9 +13,7 @@ def problem():
     """min x^2 + (y-1)^2 over x in [0, 2], y = argmin (y - 2x)^2 s.t. y <= x: y = x, x = 1/2."""
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x], variables=[y])
-    return bm.BilevelProblem(
-        cp.Minimize(x**2 + (y - 1) ** 2), [0 <= x, x <= 2, x + y <= 3], lower
-    )
+    return bm.BilevelProblem(cp.Minimize(x**2 + (y - 1) ** 2), [0 <= x, x <= 2, x + y <= 3], lower)
 
 
 def test_right_point_passes(problem):

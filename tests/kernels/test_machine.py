@@ -149,11 +149,11 @@ def test_sparse_products(columns: int) -> None:
     rng = np.random.default_rng(0)
     matrix = sp.random_array((6, 5), density=0.3, rng=rng)
     dense = rng.normal(size=(5, columns))
-    for each, operand in ((SparseMatrix(matrix), dense),
-                          (SparseMatrix(matrix).transposed, rng.normal(size=(6, columns)))):
-        tape = instruction(
-            op.SPARSE, [operand.size], each.shape[0] * columns, (each, columns)
-        )
+    for each, operand in (
+        (SparseMatrix(matrix), dense),
+        (SparseMatrix(matrix).transposed, rng.normal(size=(6, columns))),
+    ):
+        tape = instruction(op.SPARSE, [operand.size], each.shape[0] * columns, (each, columns))
         expected = (each.csr @ operand).ravel(order="F")
         np.testing.assert_allclose(tape(operand.ravel(order="F")), expected, atol=1e-15)
 

@@ -39,7 +39,9 @@ def test_objective_must_be_minimize_or_maximize(x, y):
 
 
 def test_constraint_that_python_already_decided(x, y):
-    with pytest.raises(errors.ModelError, match="Constraint 0 of the lower level is the plain value"):
+    with pytest.raises(
+        errors.ModelError, match="Constraint 0 of the lower level is the plain value"
+    ):
         bm.Lower(cp.Minimize(y**2), [1 <= 2], variables=[y])
 
 
@@ -87,7 +89,9 @@ def test_variable_declared_at_no_level(x, y):
 def test_lower_variable_that_the_lower_level_does_not_hold(x, y):
     z = cp.Variable(name="z")
     lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y, z])
-    with pytest.raises(errors.LevelError, match="'z' is declared a lower variable but occurs in neither"):
+    with pytest.raises(
+        errors.LevelError, match="'z' is declared a lower variable but occurs in neither"
+    ):
         bm.BilevelProblem(cp.Minimize(x**2 + z**2), [], lower)
 
 
@@ -151,9 +155,7 @@ def test_setting_out_of_range(x, y):
         simple_problem(x, y).solve(method="blocc", gamma=-1)
 
 
-@pytest.mark.parametrize(
-    "limits", [{"tolerance": 0}, {"time_limit": -1.0}, {"max_iterations": 0}]
-)
+@pytest.mark.parametrize("limits", [{"tolerance": 0}, {"time_limit": -1.0}, {"max_iterations": 0}])
 def test_limits_out_of_range(x, y, limits):
     with pytest.raises(errors.UnknownSettingError, match=next(iter(limits))):
         simple_problem(x, y).solve(**limits)
@@ -170,7 +172,9 @@ def test_nonconvex_lower_level_names_the_expression(x, y):
 
 def test_lower_level_infeasible_at_every_x(x, y):
     problem = simple_problem(x, y, lower_constraints=[y >= x + 1, y <= x - 1])
-    with pytest.raises(errors.LowerLevelError, match="no feasible answer at every x.*x = ") as caught:
+    with pytest.raises(
+        errors.LowerLevelError, match="no feasible answer at every x.*x = "
+    ) as caught:
         problem.solve()
     assert caught.value.x is not None
     assert problem.status == "lower_infeasible"

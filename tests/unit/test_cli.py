@@ -64,12 +64,12 @@ def test_output_that_is_a_file_fails_before_any_work(
 
 
 def test_methods_lists_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
-    from blomodel.methods.registry import methods
+    import blomodel as bm
 
     assert cli.main(["methods"]) == 0
     printed = capsys.readouterr().out
     assert "auto" in printed
-    for method in methods():
+    for method in bm.methods():
         assert f"\n{method.name}\n" in printed
         assert all(f"{name} = " in printed for name in method.settings)
 

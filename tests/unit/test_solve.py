@@ -135,9 +135,7 @@ def test_parametric_bounds_of_x_are_read_again():
 
 def test_equalities_at_both_levels():
     x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
-    lower = bm.Lower(
-        cp.Minimize(cp.sum_squares(y)), [cp.sum(y) == cp.sum(x)], variables=[y]
-    )
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y)), [cp.sum(y) == cp.sum(x)], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x[0] - x[1] == 1], lower)
     assert problem.solve() == pytest.approx(0.0, abs=1e-8)
     np.testing.assert_allclose(x.value, [2.0, 1.0], atol=1e-4)
@@ -189,7 +187,9 @@ def test_conic_lower_level_with_exponential_and_norm():
     lower = bm.Lower(
         cp.Minimize(cp.sum(cp.exp(y)) - x * y[0]), [cp.norm(y, 2) <= 1 + x], variables=[y]
     )
-    problem = bm.BilevelProblem(cp.Minimize((y[0] - 0.2) ** 2 + 0.1 * x**2), [0.1 <= x, x <= 3], lower)
+    problem = bm.BilevelProblem(
+        cp.Minimize((y[0] - 0.2) ** 2 + 0.1 * x**2), [0.1 <= x, x <= 3], lower
+    )
     value = problem.solve()
     assert problem.certificate.accepted
     grid = []

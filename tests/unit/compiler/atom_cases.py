@@ -149,8 +149,12 @@ CASES = [
     Case("matmul_vectors", lambda x, y, p: x @ y, REAL, True),
     Case("matmul_parameter", lambda x, y, p: y @ p, REAL),
     Case("matmul_batched", lambda x, y, p: cp.reshape(y, (1, 3, 2), order="F") @ B),
-    Case("matmul_large", lambda x, y, p: cp.kron(np.ones((8, 8)), y) @ cp.kron(
-        np.arange(64.0).reshape(8, 8) / 64, y.T)),
+    Case(
+        "matmul_large",
+        lambda x, y, p: (
+            cp.kron(np.ones((8, 8)), y) @ cp.kron(np.arange(64.0).reshape(8, 8) / 64, y.T)
+        ),
+    ),
     Case("outer", lambda x, y, p: cp.outer(x, y[:, 0])),
     Case("kron_left", lambda x, y, p: cp.kron(B, y)),
     Case("kron_right", lambda x, y, p: cp.kron(y, B)),
@@ -204,8 +208,19 @@ CASES = [
     Case("variance", lambda x, y, p: cp.var(x)),
     # compositions
     Case("nested", lambda x, y, p: cp.exp(cp.nlp.sin(A @ y)) @ p, REAL),
-    Case("demo", lambda x, y, p: cp.exp(2 - y[0, 0]) / (2 + cp.nlp.cos(4 * x[0]))
-         + cp.log((4 * x[0] - 2) ** 2 + 1) / 2 + x[0] ** 2),
-    Case("logistic_loss", lambda x, y, p: cp.sum(cp.logistic(-cp.multiply([1, -1, 1, 1], A @ x)))
-         + cp.exp(y[0, 0]) * cp.sum_squares(x)),
+    Case(
+        "demo",
+        lambda x, y, p: (
+            cp.exp(2 - y[0, 0]) / (2 + cp.nlp.cos(4 * x[0]))
+            + cp.log((4 * x[0] - 2) ** 2 + 1) / 2
+            + x[0] ** 2
+        ),
+    ),
+    Case(
+        "logistic_loss",
+        lambda x, y, p: (
+            cp.sum(cp.logistic(-cp.multiply([1, -1, 1, 1], A @ x)))
+            + cp.exp(y[0, 0]) * cp.sum_squares(x)
+        ),
+    ),
 ]

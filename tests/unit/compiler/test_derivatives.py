@@ -399,8 +399,6 @@ def test_random_compositions(tree, seed: int) -> None:
     np.testing.assert_allclose(reverse(*point, cotangent), expected, atol=1e-12 * scale)
     # Differentiate the reverse tape once more.
     second = jacobian(reverse, BOTH, [*point, cotangent]).toarray()
-    numeric = differences(
-        lambda v: reverse(v[:3], v[3:], cotangent), np.concatenate(point)
-    )
+    numeric = differences(lambda v: reverse(v[:3], v[3:], cotangent), np.concatenate(point))
     scale = 1.0 + np.abs(numeric).max()
     np.testing.assert_allclose(second, numeric, rtol=0.0, atol=1e-8 * scale)

@@ -157,9 +157,7 @@ def test_canonicalised_once(build):
     assert program(build)._program.data is not None
 
 
-@pytest.mark.parametrize(
-    "build", [exponentials, logarithms, logistic, relative_entropy, quadratic_row]
-)
+@pytest.mark.parametrize("build", [exponentials, logarithms, logistic, relative_entropy, quadratic_row])
 def test_smooth_problems_are_solved_to_rounding(build):
     lower = program(build)
     answer = lower.solve(POINTS[0], NO_P)
@@ -320,3 +318,26 @@ def test_matrix_variable_with_matrix_duals():
     assert answer.duals[0].shape == (2, 2)
     expected = differences(lambda at: lower.solve(at, NO_P).value, point)
     assert lower.gradient(point, NO_P, (1.0,), answer) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("build", [exponentials, logarithms, logistic, norm_row])
+def test_newton_from_the_last_answer_agrees_with_a_cold_solve(build):
+    lower, used = program(build), set()
+    for step in range(6):
+        x = POINTS[0] + 0.02 * step
+        warm = lower.solve(x, NO_P)
+        cold = program(build).solve(x, NO_P)
+        used.add(warm.solver)
+        assert warm.status is cold.status is InnerStatus.OPTIMAL
+        assert warm.value == pytest.approx(cold.value, abs=1e-9)
+        assert warm.y == pytest.approx(cold.y, abs=1e-6)
+    assert ("newton" in used) == (build is not norm_row)  # its norm would allow a wrong branch
+    assert lower.solve(x, NO_P, warm=False).solver.startswith("clarabel")
+
+
+def test_newton_does_not_leave_the_domain():
+    # 1/y has a stationary point of its own for y < 0, which is no minimiser.
+    lower = program(lambda x, y: ([cp.sum(cp.inv_pos(y)) + cp.exp(x[0]) * cp.sum(y)], []))
+    for x0 in (0.0, 3.0, -3.0, 2.0):
+        answer = lower.solve(np.array([x0, 0.0]), NO_P)
+        assert answer.y == pytest.approx(np.full(3, np.exp(-x0 / 2)), rel=1e-6)
