@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
-import blomodel.methods  # first, so that the function methods() below is not hidden by the package
+from blomodel import methods
 from blomodel.errors import BlomodelError
 from blomodel.problem import BilevelProblem, Lower
 from blomodel.solution import Solution
@@ -23,7 +23,6 @@ from blomodel.status import Status
 if TYPE_CHECKING:
     from blomodel.atoms import sigmoid
     from blomodel.certificate import Certificate, certify
-    from blomodel.methods.registry import MethodInfo
 
 try:
     __version__ = _version("blomodel")
@@ -41,14 +40,6 @@ __all__ = [
     "methods",
     "sigmoid",
 ]
-
-
-def methods() -> list[MethodInfo]:
-    """Describe every method that ``solve(method=...)`` accepts."""
-    import blomodel.solving  # noqa: F401 - registers them
-    from blomodel.methods.registry import methods as registered
-
-    return registered()
 
 
 def __getattr__(name: str) -> Any:

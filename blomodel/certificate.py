@@ -143,7 +143,7 @@ def certify_point(
     claim, stationarity, unique = Status.FAILED, None, None
     f_value = problem.sign * objective
     if accepted:
-        multipliers = model.split_duals(lower.duals)
+        multipliers = _sharpest_multipliers(problem, x, y, lower)
         unique = looks_unique(problem, x, y, multipliers)
         facts = study_neighbourhood(
             model,
@@ -259,6 +259,35 @@ def _solve_by_cvxpy(lower: cp.Problem, variables: list[cp.Variable]) -> _LowerSo
         return None
     duals = [_dual(constraint) for constraint in lower.constraints] if y is not None else []
     return _LowerSolve(status, float(lower.value), y, duals, "cvxpy and Clarabel")
+
+
+def _sharpest_multipliers(
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: _LowerSolve
+) -> np.ndarray:
+    """The lower multipliers that fit the KKT conditions at the point best.
+
+    An interior-point solver leaves weakly active rows with multipliers that are small but not zero;
+    which rows press at all decides which pieces meet here.
+    """
+    model, p = problem.model, problem.parameter_values()
+    checked = model.split_duals(lower.duals)
+    if not model.has_smooth_kkt:
+        return checked
+    rows = model.lower_in.values(x, y, p)
+
+    def misfit(multipliers: np.ndarray) -> float:
+        pressure = multipliers[: len(rows)]
+        return float(
+            np.abs(model.lower_stationarity(x, y, p, multipliers)).max(initial=0)
+            + np.abs(pressure * rows).max(initial=0)
+            + np.maximum(-pressure, 0).max(initial=0)
+        )
+
+    again = model.lower_program.solve(x, p)
+    candidates = [checked]
+    if again.status.has_point:
+        candidates.append(model.split_duals(again.duals))
+    return min(candidates, key=misfit)
 
 
 def _dual(constraint: Constraint) -> np.ndarray:

@@ -147,10 +147,11 @@ def coupled_qp(n: int = 10, seed: int = 0) -> BilevelProblem:
 
 
 def _methods(options: argparse.Namespace) -> int:
-    import blomodel as bm
+    import blomodel.solving  # noqa: F401 - registers the methods
+    from blomodel.methods.registry import methods
     from blomodel.report import text
 
-    print(text.methods(bm.methods()))
+    print(text.methods(methods()))
     return 0
 
 

@@ -41,9 +41,3 @@ def pytest_report_header() -> str:
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run."""
     return np.random.default_rng(0)
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    """The folder that holds pyproject.toml."""
-    return ROOT

@@ -151,11 +151,7 @@ class Hoister:
         assert scale is not None
         rewritten = self._lift(self(rest)) if self._lifting else self(rest)
         result = cp.multiply(self.parameter(scale), rewritten)
-        return (
-            result
-            if result.shape == expression.shape
-            else cp.reshape(result, expression.shape, "F")
-        )
+        return result if result.shape == expression.shape else cp.reshape(result, expression.shape, "F")
 
     def lifted(self, expression: cp.Expression) -> cp.Expression:
         """Rewrite with a variable for each curved factor that holds parameters itself.
@@ -214,9 +210,7 @@ class Hoister:
         pattern = np.ones((m, n), dtype=bool)
         if m * n > _DENSE_ENTRIES:
             p = pack_or_generic(self.blocks[2])
-            pattern = (
-                sum((abs(read(x, p)) for x in self.points), sp.csc_array((m, n))).toarray() > 0
-            )
+            pattern = sum((abs(read(x, p)) for x in self.points), sp.csc_array((m, n))).toarray() > 0
         rows, columns = np.nonzero(pattern)
         count, keys = len(rows), rows * n + columns
 

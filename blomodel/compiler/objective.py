@@ -40,16 +40,16 @@ class WeightedObjective:
         is_constant = True
         for index, term in enumerate(terms):
             group, others, constant = self._sort(term)
-            groups.append(_total(group))
+            groups.append(total(group))
             is_constant &= constant
             pieces += self._others(index, len(terms), term, others)
         pieces += self._quadratic(groups, terms, is_constant)
-        self.expression = _total(pieces)
+        self.expression = total(pieces)
 
     def _sort(self, term: cp.Expression) -> tuple[list[cp.Expression], list[cp.Expression], bool]:
         """Quadratic summands, the others rewritten, and whether the quadratic ones are constant."""
         group, others, is_constant = [], [], True
-        for part in _summands(term):
+        for part in summands(term):
             if not self.hoister.holds_y(part):
                 continue  # moves the value, not the minimiser
             _, degree, constant = self.hoister.degrees(part)
@@ -89,7 +89,7 @@ class WeightedObjective:
         moving = [part for part in others if part.parameters()]
         if moving:
             level = cp.Variable()
-            self.epigraphs.append(_total(moving) <= level)
+            self.epigraphs.append(total(moving) <= level)
             plain.append(weight * level)
         return plain
 
@@ -113,8 +113,7 @@ class WeightedObjective:
                 for found, Q in zip(factors, Qs, strict=True)
             ):
                 squares = [
-                    (0.5 * self._weights[k] if self._weights else 0.5)
-                    * cp.sum_squares(found[1] @ y)
+                    (0.5 * self._weights[k] if self._weights else 0.5) * cp.sum_squares(found[1] @ y)
                     for k, found in enumerate(factors)
                     if found is not None and found[1].shape[0]
                 ]
@@ -163,16 +162,18 @@ class WeightedObjective:
             yield self._factor, value
 
 
-def _summands(expression: cp.Expression, negative: bool = False) -> list[cp.Expression]:
+def summands(expression: cp.Expression, negative: bool = False) -> list[cp.Expression]:
+    """The scalar parts that add up to a scalar expression."""
     if isinstance(expression, AddExpression):
-        return [part for a in expression.args for part in _summands(a, negative)]
+        return [part for a in expression.args for part in summands(a, negative)]
     if isinstance(expression, NegExpression):
-        return _summands(expression.args[0], not negative)
+        return summands(expression.args[0], not negative)
     scalar = expression if expression.shape == () else cp.sum(expression)
     return [-scalar if negative else scalar]
 
 
-def _total(parts: Sequence[cp.Expression]) -> cp.Expression:
+def total(parts: Sequence[cp.Expression]) -> cp.Expression:
+    """The sum; zero when there are no parts."""
     if not parts:
         return cp.Constant(0.0)
     total = parts[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
@@ -10,6 +11,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lagrangian import Lagrangian
+from blomodel.compiler.lifting import Lifting
 from blomodel.compiler.quadratic import QuadraticProgram
 from blomodel.errors import DataError
 from blomodel.inner.answer import Answer, InnerStatus
@@ -51,7 +53,11 @@ class ParametricProgram:
         self.x, self.y, self.p, self.name = x, y, p, name
         unbounded = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         bounds = unbounded if x_bounds is None else x_bounds
-        self.lagrangian = Lagrangian(terms, constraints, (x, y, p))
+        self._original = list(terms), list(constraints)
+        lifting = Lifting(terms, constraints, (x, y, p), bounds)
+        self._is_lifted = lifting.y is not y
+        terms, constraints = lifting.terms, lifting.constraints
+        self.lagrangian = Lagrangian(terms, constraints, (x, lifting.y, p))
         of_rows = self.lagrangian.row_facts
         quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
         affine_rows = of_rows is None or bool((of_rows.degree <= 1).all())
@@ -88,7 +94,11 @@ class ParametricProgram:
         accuracy: float = 1e-8,
     ) -> Answer:
         """Minimise at x; ``warm`` starts from the last answer."""
-        return self._program.solve(x, p, self._weights(weights), warm, accuracy)
+        answer = self._program.solve(x, p, self._weights(weights), warm, accuracy)
+        if self._is_lifted:
+            answer.lifted, answer.y = answer.y, answer.y[: self.y.size]
+            answer.duals = answer.duals[: len(self._original[1])]
+        return answer
 
     def gradient(
         self,
@@ -100,8 +110,19 @@ class ParametricProgram:
         """Gradient in x of the optimal value (not a number when the answer holds no point)."""
         if not answer.status.has_point:
             return np.full(self.x.size, np.nan)
-        weights, multipliers = self._weights(weights), self._multipliers(answer)
-        return self.lagrangian.gradient_x(x, answer.y, p, weights, multipliers)
+        weights, multipliers = self._weights(weights), answer.multipliers
+        if multipliers is None or (self._is_lifted and answer.lifted is None):
+            # An answer made by hand knows nothing of variables that stand for kinked atoms.
+            multipliers = self.lagrangian.flatten(answer.duals)
+            return self._plain_lagrangian.gradient_x(x, answer.y, p, weights, multipliers)
+        y = answer.lifted if answer.lifted is not None else answer.y
+        return self.lagrangian.gradient_x(x, y, p, weights, multipliers)
+
+    @cached_property
+    def _plain_lagrangian(self) -> Lagrangian:
+        if not self._is_lifted:
+            return self.lagrangian
+        return Lagrangian(*self._original, (self.x, self.y, self.p))
 
     def solution_jacobian(
         self,
@@ -113,9 +134,14 @@ class ParametricProgram:
         """Derivative of the minimiser in x (n_y by n_x), or None where it does not exist."""
         if answer.status is not InnerStatus.OPTIMAL or not self._program.is_smooth:
             return None
-        weights, multipliers = self._weights(weights), self._multipliers(answer)
+        y, multipliers = answer.lifted if self._is_lifted else answer.y, answer.multipliers
+        if y is None or multipliers is None:
+            return None
         tolerance = 1e-8 if self.kind != "conic" else 1e-5
-        return self.lagrangian.solution_jacobian(x, answer.y, p, weights, multipliers, tolerance)
+        jacobian = self.lagrangian.solution_jacobian(
+            x, y, p, self._weights(weights), multipliers, tolerance
+        )
+        return None if jacobian is None else jacobian[: self.y.size]
 
     def is_convex(
         self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
@@ -137,8 +163,3 @@ class ParametricProgram:
                 f"{weights!r}."
             )
         return vector
-
-    def _multipliers(self, answer: Answer) -> np.ndarray:
-        if answer.multipliers is not None:
-            return answer.multipliers
-        return self.lagrangian.flatten(answer.duals)

@@ -20,9 +20,7 @@ def generic_points(lower_bound: np.ndarray, upper_bound: np.ndarray) -> list[np.
         reach = np.abs(rng.standard_normal(len(low))) + 0.1
         with np.errstate(invalid="ignore"):
             inside = low + share * (high - low)
-        point = np.where(
-            np.isfinite(low), low + reach, np.where(np.isfinite(high), high - reach, reach)
-        )
+        point = np.where(np.isfinite(low), low + reach, np.where(np.isfinite(high), high - reach, reach))
         sides = rng.choice([-1.0, 1.0], len(low))
         point = np.where(np.isinf(low) & np.isinf(high), sides * reach, point)
         points.append(np.where(np.isfinite(low) & np.isfinite(high), inside, point))

@@ -144,9 +144,7 @@ class QuadraticProgram:
                 self._A = self._read_A(x, p)
             convex = self._Q_moves or self.kind == "LP" or is_positive_semidefinite(P)
             lasting = not (self._Q_moves or self._A_moves)
-            solver = (
-                QuadraticSolver(P, self._A, self.lagrangian.equality, lasting) if convex else None
-            )
+            solver = QuadraticSolver(P, self._A, self.lagrangian.equality, lasting) if convex else None
             instance = self._instances[key] = _Instance(P, solver, None, convex)
         return instance
 

@@ -53,6 +53,7 @@ class Answer:
     multipliers: np.ndarray | None = None  # the duals as one vector
     reason: str = ""  # why there is no accurate minimiser
     solver: str = ""  # what produced the minimiser
+    lifted: np.ndarray | None = None  # y with the variables that stand for kinked atoms
 
     @staticmethod
     def without_point(status: InnerStatus, n: int, reason: str = "", iterations: int = 0) -> Answer:

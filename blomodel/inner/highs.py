@@ -14,9 +14,7 @@ from blomodel.inner.clarabel import ConicResult
 _STATUS = {0: InnerStatus.OPTIMAL, 2: InnerStatus.INFEASIBLE, 3: InnerStatus.UNBOUNDED}
 
 
-def solve_linear(
-    q: np.ndarray, A: sp.csc_array, b: np.ndarray, equality: np.ndarray
-) -> ConicResult:
+def solve_linear(q: np.ndarray, A: sp.csc_array, b: np.ndarray, equality: np.ndarray) -> ConicResult:
     """Solve min q'y s.t. Ay <= b, with = on the rows marked in ``equality``."""
     rows: Any = sp.csr_array(A)
     unequal = ~equality & np.isfinite(b)

@@ -171,13 +171,9 @@ class QuadraticSolver:
         away = np.where(np.isfinite(b), 0.0, np.inf)
         limits = np.concatenate([away, np.zeros(self.n), np.ones(2 * self.n)])
         direction = solve_linear(q, rows, limits, still)
-        falls = (
-            direction.status is InnerStatus.OPTIMAL and q @ direction.x < -1e-7 * np.abs(q).max()
-        )
+        falls = direction.status is InnerStatus.OPTIMAL and q @ direction.x < -1e-7 * np.abs(q).max()
         return InnerStatus.UNBOUNDED if falls else InnerStatus.FAILED
 
-    def _without_point(
-        self, status: InnerStatus, reason: str, iterations: int = 0
-    ) -> QuadraticPoint:
+    def _without_point(self, status: InnerStatus, reason: str, iterations: int = 0) -> QuadraticPoint:
         nothing = np.full(self.n, np.nan), np.full(self.m, np.nan)
         return QuadraticPoint(status, *nothing, iterations, "", reason)

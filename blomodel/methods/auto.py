@@ -10,16 +10,18 @@ import numpy as np
 from blomodel.compiler.model import Model
 from blomodel.methods.pieces import (
     MAX_GLOBAL_PAIRS,
+    MAX_LOCAL_SIZE,
+    ExactPieces,
     answer_below,
     choose_optimistically,
     improve_by_pieces,
     model_has_convex_pieces,
-    solve_globally_by_pieces,
 )
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.starts import find_starts
+from blomodel.methods.starts import Point, find_starts
+from blomodel.reformulations.value_function import PenaltyEvaluation
 
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
 
@@ -46,25 +48,17 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        if (
-            model_has_convex_pieces(run.model, run.p)
-            and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS
-        ):
-            if solve_globally_by_pieces(run):
+        exact = ExactPieces(run) if model_has_convex_pieces(run.model, run.p) else None
+        if exact is not None and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
+            if exact.solve_globally(run):
                 return
         if run.model.x.size == 0:
             answer_below(run, np.empty(0), np.zeros(run.model.y.size))
             return
-        count = self.n_starts or default_number_of_starts(run.model.x.size)
-        path = ReducedPenaltyMethod(gamma_last=1e6)
-        if run.model.has_smooth_kkt:  # the pieces make the end of the path exact
-            path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
         agreement = 0
-        for start in find_starts(run, count):
+        for start in find_starts(run, self.n_starts or default_number_of_starts(run.model.x.size)):
             before = run.best()
-            answer_below(run, *start)
-            end = path.follow(run, start)
-            reached = improve_by_pieces(run, *(start if end is None else (end.x, end.y)))
+            reached = search_from(run, start, exact)
             best = run.best()
             if best is None:
                 continue
@@ -72,15 +66,46 @@ class Auto:
             if best.value <= run.bound + small:
                 break
             has_improved = before is None or best.value < before.value - small
-            agreement = (
-                1 if has_improved else agreement + (abs(reached.value - best.value) <= small)
-            )
+            agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
             if agreement >= ENOUGH_AGREEMENT:
                 run.note(f"{agreement} starts ended at the best value, so the others were left out")
                 break
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
+
+
+def search_from(run: Run, start: Point, exact: ExactPieces | None) -> float:
+    """Follow the reduced penalty from one start and polish; the upper objective reached."""
+    model = run.model
+    answer_below(run, *start)
+    if exact is None:
+        path = ReducedPenaltyMethod(gamma_last=1e6)
+        if model.has_smooth_kkt:  # the pieces make the end of the path exact
+            path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
+        end = path.follow(run, start)
+        return improve_by_pieces(run, *(start if end is None else (end.x, end.y))).value
+    if model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq) > MAX_LOCAL_SIZE:
+        end = ReducedPenaltyMethod().follow(run, start)
+        return np.inf if end is None else end.value
+    reached = [np.inf]
+
+    def improve(stage: PenaltyEvaluation) -> None:
+        # A point of the path lies near several pieces; its two answers often lead to different ones.
+        for y, multipliers in (
+            (stage.lower_y, stage.lower_multipliers),
+            (stage.y, stage.multipliers),
+        ):
+            candidate = exact.improve(run, stage.x, y, multipliers)
+            reached.append(np.inf if candidate is None else candidate.value)
+
+    # The pieces are exact, so a large penalty weight would add nothing.
+    path = ReducedPenaltyMethod(gamma_first=0.3, gamma_last=30.0, path_tolerance=1e-4)
+    if path.follow(run, start, improve) is None:
+        answer = model.lower_program.solve(start[0], run.p)
+        if answer.status.has_point:
+            exact.improve(run, start[0], answer.y, model.split_duals(answer.duals))
+    return min(reached)
 
 
 def default_number_of_starts(n_x: int) -> int:

@@ -20,7 +20,6 @@ from blomodel.methods.run import Candidate, Run
 from blomodel.reformulations.kkt import (
     PieceModel,
     convex_objective,
-    is_positive_semidefinite,
     model_pieces,
     positive_part,
 )
@@ -35,38 +34,61 @@ def model_has_convex_pieces(model: Model, p: np.ndarray) -> bool:
     return convex_objective(model, p) is not None
 
 
-def solve_globally_by_pieces(run: Run, *, node_limit: int = 4000, time_limit: float = 4.0) -> bool:
-    """Branch and bound over all pieces; True when it settles the problem.
+class ExactPieces:
+    """The pieces of a problem whose KKT conditions are linear and whose f is convex on them.
 
-    Only for linear KKT conditions and an upper objective that is a convex quadratic on them. Each
-    piece is then a convex quadratic program, and the lower level's multipliers always exist.
+    Each piece is then a convex quadratic program, the lower level's multipliers always exist, and
+    one complementarity QP stands for the whole problem, not only for a neighbourhood.
     """
-    model, p = run.model, run.p
-    objective = convex_objective(model, p)
-    assert objective is not None
-    x, y = np.zeros(model.x.size), np.zeros(model.y.size)
-    multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
-    pieces = model_pieces(model, x, y, p, multipliers, curvature=None)
-    qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
-    result = solve_globally(qp, node_limit=node_limit, time_limit=min(time_limit, run.remaining))
-    run.evaluations += result.nodes
-    if result.status is ComplementarityStatus.INFEASIBLE:
-        run.is_infeasible = True
-        run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
-        return True
-    if result.status is ComplementarityStatus.UNBOUNDED:
-        run.is_unbounded = True
-        run.note("the upper objective falls without limit on a piece of the KKT conditions")
-        return True
-    if result.z is None:
-        return False
-    x, y, _ = pieces.split(result.z)
-    candidate = run.propose(x, y, "branch and bound over pieces")
-    if np.isfinite(result.bound) and objective.constant + result.bound > run.bound:
-        run.bound = objective.constant + result.bound
-        run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
-    run.step(value=candidate.value, gap=candidate.gap)
-    return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
+
+    def __init__(self, run: Run) -> None:
+        model, p = run.model, run.p
+        objective = convex_objective(model, p)
+        assert objective is not None
+        zeros = np.zeros(model.x.size), np.zeros(model.y.size)
+        multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
+        pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
+        self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
+        self.split = pieces.split
+        self.constant = objective.constant
+
+    def solve_globally(self, run: Run, *, node_limit: int = 4000, time_limit: float = 4.0) -> bool:
+        """Branch and bound over all pieces; True when it settles the problem."""
+        result = solve_globally(
+            self.qp, node_limit=node_limit, time_limit=min(time_limit, run.remaining)
+        )
+        run.evaluations += result.nodes
+        if result.status is ComplementarityStatus.INFEASIBLE:
+            run.is_infeasible = True
+            run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
+            return True
+        if result.status is ComplementarityStatus.UNBOUNDED:
+            run.is_unbounded = True
+            run.note("the upper objective falls without limit on a piece of the KKT conditions")
+            return True
+        if result.z is None:
+            return False
+        x, y, _ = self.split(result.z)
+        candidate = run.propose(x, y, "branch and bound over pieces")
+        if np.isfinite(result.bound) and self.constant + result.bound > run.bound:
+            run.bound = self.constant + result.bound
+            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
+        run.step(value=candidate.value, gap=candidate.gap)
+        return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
+
+    def improve(
+        self, run: Run, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
+    ) -> Candidate | None:
+        """Walk from piece to piece, starting where the point lies."""
+        start = np.concatenate([x, y, multipliers])
+        result = solve_locally(self.qp, start, time_limit=run.remaining)
+        run.evaluations += result.nodes
+        if result.z is None:
+            return None
+        x, y, _ = self.split(result.z)
+        candidate = run.propose(x, y, "pieces")
+        run.step(value=candidate.value, gap=candidate.gap)
+        return candidate
 
 
 def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
@@ -79,17 +101,14 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     current = answer_below(run, x, y)
     if not model.has_smooth_kkt or _size(run) > MAX_LOCAL_SIZE:
         return current
-    is_exact = model.is_linear_quadratic and is_positive_semidefinite(
-        model.f_hessian(current.x, current.y, run.p)
-    )
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
-    radius = np.inf if is_exact else 1.0 + np.abs(current.x).max(initial=0)
+    radius = 1.0 + np.abs(current.x).max(initial=0)
     curvature = None
     for _ in range(max_rounds):
         run.check_limits()
         step = _solve_model(run, current, radius, curvature)
         if step is None:
-            if not np.isfinite(radius) or radius > 1e6:
+            if radius > 1e6:
                 break
             radius *= 10.0
             continue
@@ -103,10 +122,10 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
             current = trial
             if decrease > 0.7 * predicted:
                 radius = max(radius, 3 * size)
-            curvature = None if is_exact else _curvature(run, current, step)
+            curvature = _curvature(run, current, step)
         else:
             radius = min(radius, size) * 0.25
-        if is_exact or predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
+        if predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
             break
     return current
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,7 +50,12 @@ class ReducedPenaltyMethod:
         for start in find_starts(run, self.n_starts):
             self.follow(run, start)
 
-    def follow(self, run: Run, start: Point) -> PenaltyEvaluation | None:
+    def follow(
+        self,
+        run: Run,
+        start: Point,
+        at_each_gamma: Callable[[PenaltyEvaluation], object] | None = None,
+    ) -> PenaltyEvaluation | None:
         """The end of the path from one start, or None where F_gamma cannot be evaluated."""
         penalty = ReducedPenalty(run.model, run.p)
         x, last = start[0], None
@@ -69,6 +75,8 @@ class ReducedPenaltyMethod:
                 continue
             x, last = evaluation.x, evaluation
             run.step(value=evaluation.value, gap=evaluation.gap, gamma=gamma)
+            if at_each_gamma is not None:
+                at_each_gamma(evaluation)
             if gamma > 1 and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
                 break
             gamma *= self.gamma_factor

@@ -31,6 +31,7 @@ class PenaltyEvaluation:
     gap: float  # g(x, y) - v(x): what the lower level could still gain
     lower_y: np.ndarray  # minimises g
     lower_multipliers: np.ndarray
+    multipliers: np.ndarray  # of the lower rows in the penalised minimisation
     lower_status: InnerStatus
     penalised_status: InnerStatus
 
@@ -73,6 +74,7 @@ class ReducedPenalty:
             gap=gap,
             lower_y=lower.y,
             lower_multipliers=model.split_duals(lower.duals),
+            multipliers=model.split_duals(penalised.duals),
             lower_status=lower.status,
             penalised_status=penalised.status,
         )
@@ -93,6 +95,7 @@ class ReducedPenalty:
             lower_multipliers=self.model.split_duals(lower.duals)
             if _usable(lower)
             else np.zeros(n_rows),
+            multipliers=np.zeros(n_rows),
             lower_status=lower.status,
             penalised_status=penalised.status,
         )

@@ -134,7 +134,7 @@ def answer(problem: BilevelProblem) -> str:
         ("status", f"{solution.status}: {solution.status.meaning}"),
         ("value", "none" if problem.value is None else number(problem.value)),
         *((v.name(), _value_of(v)) for v in problem.variables),
-        ("method", f"{solution.method} ({solution.iterations} iterations)"),
+        ("method", f"{solution.method}, iterations: {solution.iterations}"),
     ]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)

@@ -40,6 +40,7 @@ FORBIDDEN = {
 
 # Arrows against the rule, with the reason; all of them inside functions or for a single fact.
 EXCEPTIONS = {
+    ("blomodel.methods", "blomodel.solving"): "bm.methods() lists what solving registers",
     ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
     ("blomodel.certificate", "blomodel.methods.pieces"): "asks whether the KKT pieces are convex",
     ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",

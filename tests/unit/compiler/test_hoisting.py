@@ -22,9 +22,7 @@ def value_of(tool, rewritten, x, y):
     p = np.array([2.0])
     X.save_value(x)
     for parameter, expression in tool.hoisted:
-        parameter.save_value(
-            np.asarray(expression.value, float).reshape(parameter.shape, order="F")
-        )
+        parameter.save_value(np.asarray(expression.value, float).reshape(parameter.shape, order="F"))
     for parameter, compute in tool.computed:
         parameter.save_value(compute(x, p).reshape(parameter.shape, order="F"))
     tool.variables()[0].save_value(y)

@@ -185,9 +185,7 @@ def test_infeasible_and_unbounded_are_ordinary_answers():
     statuses = [lower.solve(np.array([x0, 1.0]), NO_P).status for x0 in (2.0, 0.0, 2.0)]
     assert statuses == [InnerStatus.OPTIMAL, InnerStatus.INFEASIBLE, InnerStatus.OPTIMAL]
     empty = lower.solve(np.zeros(2), NO_P)
-    assert (
-        empty.value == np.inf and np.isnan(lower.gradient(np.zeros(2), NO_P, (1.0,), empty)).all()
-    )
+    assert empty.value == np.inf and np.isnan(lower.gradient(np.zeros(2), NO_P, (1.0,), empty)).all()
     falling = program(lambda x, y: ([x[0] * y[0] + y[1] ** 2], [y[0] <= 1]))
     assert falling.solve(np.ones(2), NO_P).status is InnerStatus.UNBOUNDED
     assert falling.solve(-np.ones(2), NO_P).status is InnerStatus.OPTIMAL

@@ -54,9 +54,7 @@ def test_merely_convex_with_bounds(seed, rank):
 @pytest.mark.parametrize("n", [5, 300])
 def test_linear_program_small_by_clarabel_and_large_by_highs(n):
     rng = np.random.default_rng(n)
-    A = sp.vstack(
-        [sp.random_array((n, n), density=3 / n, rng=rng), sp.eye_array(n), -sp.eye_array(n)]
-    )
+    A = sp.vstack([sp.random_array((n, n), density=3 / n, rng=rng), sp.eye_array(n), -sp.eye_array(n)])
     A, b = sp.csc_array(A), np.concatenate([rng.uniform(0.5, 1, n), np.ones(2 * n)])
     P, equality = sp.csc_array((n, n)), np.zeros(3 * n, bool)
     solver = QuadraticSolver(P, A, equality)
@@ -131,9 +129,9 @@ def test_badly_scaled_rows():
     scale = 10.0 ** np.random.default_rng(0).uniform(-3, 3, 20)
     A, b = scale[:, None] * A, scale * b
     point = QuadraticSolver(sp.csc_array(P), sp.csc_array(A), equality).solve(q, b)
-    reference, *_ = QuadraticSolver(
-        sp.csc_array(P), sp.csc_array(A / scale[:, None]), equality
-    ).solve(q, b / scale)[1:]
+    reference, *_ = QuadraticSolver(sp.csc_array(P), sp.csc_array(A / scale[:, None]), equality).solve(
+        q, b / scale
+    )[1:]
     assert np.allclose(point.y, reference, atol=1e-9)
 
 
