@@ -12,7 +12,7 @@ import blomodel.methods.auto
 import blomodel.methods.blocc
 import blomodel.methods.reduced_penalty  # noqa: F401 - registers the methods
 from blomodel.certificate import Certificate, certify_point
-from blomodel.errors import LowerLevelError, UnknownSettingError
+from blomodel.errors import DataError, LowerLevelError, UnknownSettingError
 from blomodel.inner.answer import InnerStatus
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run, StopRun
@@ -137,6 +137,11 @@ def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | No
         values = np.empty(block.size)
         for plain, leaf in zip(block.leaves, leaves, strict=True):
             value = leaf.value.toarray() if hasattr(leaf.value, "toarray") else leaf.value
+            if np.size(value) != leaf.size:
+                raise DataError(
+                    f"The start value of '{leaf.name()}' has shape {np.shape(value)}, but the variable "
+                    f"has shape {leaf.shape}."
+                )
             values[block.slice_of(plain)] = np.ravel(value, order="F")
         return values
 
@@ -225,9 +230,12 @@ def _record(
     for constraint, dual in zip(
         problem.lower.constraints, _multipliers(problem, certificate), strict=False
     ):
-        if len(constraint.dual_variables) == 1:
-            variable = constraint.dual_variables[0]
-            variable.save_value(np.reshape(dual, variable.shape, order="F"))
+        # A cone such as SOC has a dual for each of its arguments, laid one after another.
+        end = 0
+        for variable in constraint.dual_variables:
+            begin, end = end, end + variable.size
+            part = np.ravel(dual, order="F")[begin:end]
+            variable.save_value(np.reshape(part, variable.shape, order="F"))
     problem._value = certificate.objective
     return certificate.objective
 

@@ -122,7 +122,34 @@ class ClarabelSolver:
         if status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
             status = InnerStatus.INACCURATE if worst <= _USELESS else InnerStatus.FAILED
         x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
+        if status.has_point and not _residual(P, q, A, b, x, z, s) <= _USELESS:
+            status = InnerStatus.FAILED
         return ConicResult(status, x, z, s, int(raw.iterations), native, worst)
+
+
+def _residual(
+    P: sp.csc_array,
+    q: np.ndarray,
+    A: sp.csc_array,
+    b: np.ndarray,
+    x: np.ndarray,
+    z: np.ndarray,
+    s: np.ndarray,
+) -> float:
+    """Largest residual, measured against the data.
+
+    Clarabel measures against the size of x, too: where x runs off to infinity along a direction in
+    which the objective falls, every residual looks small.
+    """
+    pull = A.T @ z
+    slope = P @ x + P.T @ x - P.diagonal() * x + q + pull
+    bounded = np.isfinite(b)
+    rows = (A @ x + s - b)[bounded]
+    dual = np.abs(slope).max(initial=0.0) / max(
+        1.0, np.abs(q).max(initial=0.0), np.abs(pull).max(initial=0.0)
+    )
+    scale = max(1.0, np.abs(b[bounded]).max(initial=0.0), np.abs(s[bounded]).max(initial=0.0))
+    return float(np.maximum(dual, np.abs(rows).max(initial=0.0) / scale))
 
 
 def _is_settled(result: ConicResult, accuracy: float) -> bool:

@@ -140,6 +140,13 @@ def test_parameter_that_is_not_finite(x, y):
         problem.solve()
 
 
+def test_start_value_of_the_wrong_shape(x, y):
+    problem = simple_problem(x, y)
+    x.save_value(np.ones(3))  # x.value = ... is checked by cvxpy already
+    with pytest.raises(errors.DataError, match=r"'x' has shape \(3,\), but the variable has shape \(\)"):
+        problem.solve()
+
+
 def test_unknown_method_suggests_the_nearest(x, y):
     with pytest.raises(errors.UnknownMethodError, match="did you mean 'blocc'"):
         simple_problem(x, y).solve(method="bloc")

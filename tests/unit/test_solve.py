@@ -82,6 +82,19 @@ def test_duals_of_lower_constraints_are_filled():
     assert problem.solution.multipliers[0] == pytest.approx(2.0, abs=1e-5)
 
 
+def test_duals_of_a_cone_are_filled_part_by_part():
+    """The nearest point of the unit ball to (3, 4) is (0.6, 0.8); the distance's slope is 2 * 4."""
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    ball = cp.SOC(x, y)
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - np.array([3.0, 4.0]))), [ball], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2), [x >= 0.5], lower)
+    problem.solve()
+    np.testing.assert_allclose(y.value, [0.6, 0.8], atol=1e-5)
+    bound, vector = (variable.value for variable in ball.dual_variables)
+    assert bound == pytest.approx(8.0, abs=1e-3)
+    np.testing.assert_allclose(np.ravel(vector), [-4.8, -6.4], atol=1e-3)
+
+
 def test_matrix_variables_and_attributes():
     """The lower level projects X onto the nonnegative matrices; the upper wants Y near a target."""
     target = np.array([[1.0, -1.0], [2.0, 0.5]])

@@ -163,3 +163,11 @@ def test_last_word_on_infeasible():
     A = sp.csc_array(np.array([[1.0, 0.0], [-1.0, 0.0]]))
     solver = QuadraticSolver(sp.csc_array(np.eye(2)), A, np.zeros(2, bool))
     assert solver._decide(np.ones(2), np.array([0.0, -1.0])) is InnerStatus.INFEASIBLE
+
+
+def test_a_point_running_off_to_infinity_is_no_answer():
+    # An unbounded program on which Clarabel stops at |y| = 1e9, where residuals relative to y are small.
+    A = np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, 0.0, -1.0, 1.0]])
+    q, b = np.array([-1.0, 2.0, 3.0, 0.0, 1.0, -3.0]), np.array([0.0, -1.0])
+    solver = QuadraticSolver(sp.csc_array((6, 6)), sp.csc_array(A), np.zeros(2, bool))
+    assert solver.solve(q, b).status is InnerStatus.UNBOUNDED
