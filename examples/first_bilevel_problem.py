@@ -58,7 +58,7 @@ print(f"x       {x.value:.6f}")
 print(f"y       {y.value:.6f}")
 
 # --- The certificate -----------------------------------------------------------------------------
-# Recomputed from the model above, by other means than the method used to find the point.
+# Checks the point against the model above and solves the lower level once more.
 print()
 print(problem.certificate)
 
