@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import blomodel.methods.auto
-import blomodel.methods.blocc
-import blomodel.methods.reduced_penalty  # noqa: F401 - registers the methods
+import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.certificate import Certificate, certify_point
 from blomodel.errors import DataError, LowerLevelError, UnknownSettingError
 from blomodel.inner.answer import InnerStatus

@@ -88,9 +88,9 @@ class Run:
         if self.max_iterations is not None and self.iterations >= self.max_iterations:
             raise StopRun("iteration limit")
 
-    def step(self, **figures: float) -> None:
-        """Count one iteration, keep its figures, and stop at the limits."""
-        self.iterations += 1
+    def step(self, count: int = 1, **figures: float) -> None:
+        """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
+        self.iterations += count
         self.history["time"].append(self.elapsed)
         for name, figure in figures.items():
             self.history[name].append(float(figure))

@@ -1,0 +1,96 @@
+"""First- and second-order oracles of a model, as tapes that compiled loops can run."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from blomodel.compiler.derivatives import gradient, jvp
+from blomodel.compiler.model import Model
+from blomodel.compiler.tape import Tape
+
+LoopTape = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def loop_tape(tape: Tape, p: np.ndarray) -> LoopTape:
+    """A tape as compiled loops take it, with a workspace of its own and the parameters put in."""
+    m = tape.machinery
+    workspace = m.workspace.copy()
+    layout = [m.start, len(m.code), m.output, tape.n_outputs]
+    for name, offset, size in zip(tape.input_names, m.inputs, tape.input_sizes, strict=True):
+        layout += [offset, size]
+        if name == "p":
+            workspace[offset : offset + size] = p
+    return m.code, m.integers, workspace, np.array(layout, dtype=np.int64)
+
+
+class Oracle:
+    """The derivative tapes of f and of the smooth part of g, ready for loops.
+
+    Parameters
+    ----------
+    model : Model
+    p : array
+        Values of the parameters.
+    smooth_g : Tape, optional
+        g without the part that a prox handles; g itself by default.
+    """
+
+    def __init__(self, model: Model, p: np.ndarray, smooth_g: Tape | None = None) -> None:
+        self.model, self.p = model, p
+        self.g_tape = model.g if smooth_g is None else smooth_g
+        self.n_x, self.n_y = model.x.size, model.y.size
+
+    def _loop(self, tape: Tape) -> LoopTape:
+        return loop_tape(tape, self.p)
+
+    @cached_property
+    def f(self) -> LoopTape:
+        """f(x, y)."""
+        return self._loop(self.model.f)
+
+    @cached_property
+    def f_grad(self) -> LoopTape:
+        """Gradient of f in x, then y."""
+        return self._loop(gradient(self.model.f, ("x", "y")))
+
+    @cached_property
+    def f_grad_x(self) -> LoopTape:
+        """Gradient of f in x."""
+        return self._loop(gradient(self.model.f, ("x",)))
+
+    @cached_property
+    def f_grad_y(self) -> LoopTape:
+        """Gradient of f in y."""
+        return self._loop(gradient(self.model.f, ("y",)))
+
+    @cached_property
+    def g(self) -> LoopTape:
+        """The smooth part of g."""
+        return self._loop(self.g_tape)
+
+    @cached_property
+    def g_grad(self) -> LoopTape:
+        """Gradient of g in x, then y."""
+        return self._loop(gradient(self.g_tape, ("x", "y")))
+
+    @cached_property
+    def g_grad_x(self) -> LoopTape:
+        """Gradient of g in x."""
+        return self._loop(gradient(self.g_tape, ("x",)))
+
+    @cached_property
+    def g_grad_y(self) -> LoopTape:
+        """Gradient of g in y."""
+        return self._loop(gradient(self.g_tape, ("y",)))
+
+    @cached_property
+    def g_hessian_y(self) -> LoopTape:
+        """Second derivative of g in (y, y) times a direction in y (the last input)."""
+        return self._loop(jvp(gradient(self.g_tape, ("y",)), ("y",)))
+
+    @cached_property
+    def g_cross(self) -> LoopTape:
+        """Second derivative of g in (x, y) times a direction in y (the last input)."""
+        return self._loop(jvp(gradient(self.g_tape, ("x",)), ("y",)))

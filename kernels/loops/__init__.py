@@ -1,0 +1,1 @@
+"""One compiled loop for each first-order method."""
