@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import importlib
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from blomodel.status import Status
 if TYPE_CHECKING:
     from blomodel.atoms import sigmoid
     from blomodel.certificate import Certificate, certify
+    from blomodel.comparison import Comparison, compare
 
 try:
     __version__ = _version("blomodel")
@@ -33,10 +35,12 @@ __all__ = [
     "BilevelProblem",
     "BlomodelError",
     "Certificate",
+    "Comparison",
     "Lower",
     "Solution",
     "Status",
     "certify",
+    "compare",
     "methods",
     "sigmoid",
 ]
@@ -46,6 +50,10 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use, so that "import blomodel" stays quick.
     if name in ("certify", "Certificate"):
         import blomodel.certificate as module
+    elif name in ("compare", "Comparison"):
+        import blomodel.comparison as module  # type: ignore[no-redef]
+    elif name == "diagnostics":
+        return importlib.import_module("blomodel.diagnostics")
     elif name == "sigmoid":
         import blomodel.atoms as module  # type: ignore[no-redef]
     else:

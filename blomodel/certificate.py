@@ -19,6 +19,7 @@ from blomodel.analysis.levels import shorten
 from blomodel.analysis.local import STATIONARY, study_neighbourhood
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.inner.answer import InnerStatus
+from blomodel.inner.multistart import MultistartLower
 from blomodel.methods.pieces import model_has_convex_pieces
 from blomodel.status import Status
 
@@ -92,6 +93,7 @@ class _LowerSolve:
     y: np.ndarray | None
     duals: list[np.ndarray]
     checked_by: str
+    is_proven: bool = True  # False: the value comes from local searches
 
 
 def certify_point(
@@ -117,7 +119,7 @@ def certify_point(
     finally:
         for leaf, value in saved:
             leaf.save_value(value)
-    lower = _solve_lower(problem, x)
+    lower = _solve_lower(problem, x, y)
     gap = (g_value - lower.value) / (1 + abs(lower.value)) if lower.y is not None else np.inf
     is_finite = bool(np.isfinite(objective) and np.isfinite(g_value))
     if not is_finite:
@@ -145,17 +147,29 @@ def certify_point(
     if accepted:
         multipliers = _sharpest_multipliers(problem, x, y, lower)
         unique = looks_unique(problem, x, y, multipliers)
+        if unique and not lower.is_proven:
+            unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
         facts = study_neighbourhood(
             model,
             problem.parameter_values(),
             x,
             y,
             multipliers,
-            has_convex_pieces=model_has_convex_pieces(model, problem.parameter_values()),
+            # Without a proven lower answer only the first-order test counts, which comes first.
+            has_convex_pieces=not lower.is_proven
+            or model_has_convex_pieces(model, problem.parameter_values()),
         )
         stationarity = facts.stationarity
         claim = Status.FEASIBLE
-        if bound is not None and f_value <= bound + tolerance * (1 + abs(bound)):
+        if not lower.is_proven:
+            is_level = stationarity is not None and stationarity <= STATIONARY
+            claim = Status.STATIONARY if is_level else Status.FEASIBLE
+            reasons.append("stationary to first order" if is_level else facts.reason)
+            reasons.append(
+                "the lower level is not convex: local searches found no better lower answer, which "
+                "does not prove that there is none"
+            )
+        elif bound is not None and f_value <= bound + tolerance * (1 + abs(bound)):
             claim = Status.OPTIMAL
             reasons.append(f"the bound from {bound_source} is reached")
         elif facts.is_local_optimum:
@@ -210,10 +224,14 @@ def _violation(
     return worst, label
 
 
-def _solve_lower(problem: BilevelProblem, x: np.ndarray) -> _LowerSolve:
-    """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers."""
+def _solve_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _LowerSolve:
+    """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
+
+    Where its convexity is not certain: by local searches, one of them from ``y``.
+    """
     model, levels = problem.model, problem.levels
-    _ = model.lower_program  # refuses a lower level whose convexity is not certain
+    if isinstance(model.lower_solver, MultistartLower):
+        return _search_lower(problem, x, y)
     values = list(model.x.unpack(x).values())
     plain = [plain_copy(variable) for variable in levels.lower]
     substitute = Substitution((*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain))
@@ -226,13 +244,20 @@ def _solve_lower(problem: BilevelProblem, x: np.ndarray) -> _LowerSolve:
         solved = _solve_by_cvxpy(lower, plain)
         if solved is not None:
             return solved
-    answer = model.lower_program.solve(x, problem.parameter_values(), warm=False, accuracy=1e-9)
+    return _search_lower(problem, x, y)
+
+
+def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _LowerSolve:
+    """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
+    model = problem.model
+    p = problem.parameter_values()
+    answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
+    by = "the exact quadratic form of the lower level"
+    if not is_proven:
+        by = f"{model.multistart.n_starts} local searches, not a proof"
+    has_point = answer.status.has_point
     return _LowerSolve(
-        answer.status,
-        answer.value,
-        answer.y if answer.status.has_point else None,
-        answer.duals,
-        "the exact quadratic form of the lower level",
+        answer.status, answer.value, answer.y if has_point else None, answer.duals, by, is_proven
     )
 
 
@@ -270,6 +295,8 @@ def _sharpest_multipliers(
     which rows press at all decides which pieces meet here.
     """
     model, p = problem.model, problem.parameter_values()
+    if not lower.is_proven:
+        return model.split_duals(model.multistart.fit_duals(x, y, p))
     checked = model.split_duals(lower.duals)
     if not model.has_smooth_kkt:
         return checked
@@ -339,7 +366,7 @@ def certify(
     """
     problem.check_data()
     vectors = [
-        _to_vector(given, block, leaves, level)
+        to_vector(given, block, leaves, level)
         for given, block, leaves, level in (
             (x, problem.model.x, problem.levels.upper, "upper"),
             (y, problem.model.y, problem.levels.lower, "lower"),
@@ -348,7 +375,8 @@ def certify(
     return certify_point(problem, *vectors, tolerance=tolerance)
 
 
-def _to_vector(given: object, block, leaves, level: str) -> np.ndarray:  # type: ignore[no-untyped-def]
+def to_vector(given: object, block, leaves, level: str) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """Values that a user gives for one level, as a flat vector."""
     from blomodel.errors import DataError
 
     if isinstance(given, dict):

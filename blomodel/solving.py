@@ -68,7 +68,8 @@ def _solve(
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
     model = problem.model
-    _ = model.lower_program  # compiles, and refuses a nonconvex lower level
+    # Compiles, and refuses a nonconvex lower level to a method that cannot take one.
+    _ = model.lower_solver if allows_nonconvex_lower(chosen) else model.lower_program
     compiled = time.perf_counter()
     run = Run(
         model=model,
@@ -112,6 +113,11 @@ def _solve(
     if status is Status.LOWER_INFEASIBLE:
         _raise_lower_error(run)
     return value
+
+
+def allows_nonconvex_lower(method: Any) -> bool:
+    """Whether a method declares that it takes lower levels that are not convex."""
+    return bool(getattr(method, "allows_nonconvex_lower", False))
 
 
 def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
@@ -185,7 +191,8 @@ def probe_lower_level(run: Run, count: int = 10) -> None:
     """Ask the lower level at several x, to tell why there is no point at all."""
     center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
     for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:
-        run.tried.append((x, run.model.lower_program.solve(x, run.p).status))
+        near = np.zeros(run.model.y.size)
+        run.tried.append((x, run.model.solve_lower(x, run.p, near)[0].status))
 
 
 def _status(run: Run, certificate: Certificate | None, is_interrupted: bool) -> Status:

@@ -23,7 +23,8 @@ from blomodel.compiler.parametric import ParametricProgram
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
-from blomodel.inner.answer import Answer
+from blomodel.inner.answer import Answer, InnerStatus
+from blomodel.inner.multistart import MultistartLower
 from blomodel.kernels.jit import announce_compilation
 
 
@@ -112,6 +113,32 @@ class Model:
             x_bounds=self.x_bounds,
             name="lower level",
         )
+
+    @cached_property
+    def multistart(self) -> MultistartLower:
+        """The lower level by local searches, for the x at which it is not convex."""
+        return MultistartLower(self)
+
+    @cached_property
+    def lower_solver(self) -> ParametricProgram | MultistartLower:
+        """The convex program where there is one, else local searches from many starts."""
+        try:
+            return self.lower_program
+        except NonconvexLowerError as error:
+            self.multistart.reason = str(error)
+            return self.multistart
+
+    def solve_lower(
+        self, x: np.ndarray, p: np.ndarray, near: np.ndarray, warm: bool = True, accuracy: float = 1e-8
+    ) -> tuple[Answer, bool]:
+        """The lower answer at x, searched from ``near`` if need be, and whether it is proven."""
+        solver = self.lower_solver
+        if isinstance(solver, ParametricProgram):
+            answer = solver.solve(x, p, warm=warm, accuracy=accuracy)
+            # A Hessian that depends on x may be indefinite here and positive elsewhere.
+            if answer.status is not InnerStatus.FAILED or solver.is_convex(x, p):
+                return answer, True
+        return self.multistart.solve(x, p, accuracy=accuracy, near=[near]), False
 
     def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
         """An argument that must be nonnegative for a power to be convex, but is not known to be."""
@@ -308,6 +335,8 @@ class Model:
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""
         multipliers = np.zeros(len(self.lower_in) + len(self.lower_eq))
+        if not len(duals):
+            return multipliers
         for rows, shift in ((self.lower_in, 0), (self.lower_eq, len(self.lower_in))):
             for position, where in rows.slices.items():
                 values = np.asarray(duals[position]).ravel(order="F")

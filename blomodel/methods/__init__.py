@@ -10,13 +10,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from blomodel.methods.registry import MethodInfo
+    from blomodel.methods.registry import MethodList
 
 
 class _CallablePackage(ModuleType):
     """Lets the package's name, which users meet as ``bm.methods``, also be the public function."""
 
-    def __call__(self) -> list[MethodInfo]:
+    def __call__(self) -> MethodList:
         """Describe every method that ``solve(method=...)`` accepts."""
         import blomodel.solving  # noqa: F401 - registers them
         from blomodel.methods.registry import methods

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
+import textwrap
 from typing import Any, ClassVar, Protocol
 
 from blomodel.errors import UnknownMethodError, UnknownSettingError
@@ -85,9 +87,30 @@ class MethodInfo:
     settings: dict[str, tuple[Any, str]]
 
 
-def methods() -> list[MethodInfo]:
+class MethodList(list[MethodInfo]):
+    """A list whose text is a table."""
+
+    def __str__(self) -> str:
+        widths = {"name": 18, "assumes": 34, "claims": 34, "reference": 34}
+        lines = [_columns([[word] for word in widths], widths)]
+        lines.append(_columns([["-" * width] for width in widths.values()], widths))
+        for info in self:
+            wrapped = [textwrap.wrap(getattr(info, word), width) for word, width in widths.items()]
+            lines.append(_columns(wrapped, widths))
+        return "\n".join(lines)
+
+
+def _columns(cells: list[list[str]], widths: dict[str, int]) -> str:
+    rows = itertools.zip_longest(*cells, fillvalue="")
+    return "\n".join(
+        "  ".join(part.ljust(width) for part, width in zip(row, widths.values(), strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def methods() -> MethodList:
     """Describe every method that ``solve(method=...)`` accepts."""
-    return [
+    return MethodList(
         MethodInfo(
             cls.name,
             cls.summary,
@@ -97,4 +120,4 @@ def methods() -> list[MethodInfo]:
             {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
         )
         for _, cls in sorted(_METHODS.items())
-    ]
+    )

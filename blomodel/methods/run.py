@@ -119,7 +119,7 @@ class Run:
         """Value, violation and lower gap of a point."""
         model, p = self.model, self.p
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
-        answer = model.lower_program.solve(x, p)
+        answer, _ = model.solve_lower(x, p, y)
         self.tried.append((x, answer.status))
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
         if answer.status.has_point:

@@ -17,8 +17,20 @@ def test_cube_over_both_signs_is_refused():
     problem = build(lambda y: y >= -1, lambda y: y <= 1)
     with pytest.raises(NonconvexLowerError, match="'y'.*y >= 0"):
         problem.solve()
-    with pytest.raises(NonconvexLowerError):
-        bm.certify(problem, 0.25, 0.5)
+
+
+def test_cube_over_both_signs_is_checked_by_local_searches():
+    problem = build(lambda y: y >= -1, lambda y: y <= 1)
+    # At x = 1/4 the cube falls to -1/12 at y = 1/2 and also at the bound y = -1.
+    certificate = bm.certify(problem, 0.25, 0.5)
+    assert certificate.accepted
+    assert "local searches" in certificate.checked_by
+    assert "not a proof" in certificate.checked_by
+    assert "optimal" not in certificate.claim
+    # At x = 0 the minimiser is y = -1, not the saddle y = 0.
+    refused = bm.certify(problem, 0.0, 0.0)
+    assert not refused.accepted
+    assert refused.lower_value == pytest.approx(-1 / 3)
 
 
 def test_cube_over_nonnegative_y_is_accepted():

@@ -1,0 +1,256 @@
+"""Several methods on one problem from one start, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import event
+
+import blomodel.solving  # noqa: F401 - registers the methods
+from blomodel.certificate import Certificate
+from blomodel.errors import UnknownMethodError, UnknownSettingError
+from blomodel.methods.registry import method_classes, nearest
+from blomodel.problem import BilevelProblem
+from blomodel.report import text
+from blomodel.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = ("method", "status", "value", "lower gap", "stationarity", "iterations", "evaluations", "time")
+# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
+COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#B8A800")
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonRow:
+    """One method's run.
+
+    Attributes
+    ----------
+    method : str
+    settings : dict
+        What the method was given beside its defaults.
+    solution, certificate : optional
+        What solve() left behind; None when it raised.
+    values : dict
+        Value of each variable at the answer.
+    error : str
+        Why there is no answer, when the method raised.
+    """
+
+    method: str
+    settings: dict[str, Any]
+    solution: Solution | None
+    certificate: Certificate | None
+    values: dict[Any, np.ndarray | None] = field(repr=False)
+    error: str = ""
+
+    @property
+    def value(self) -> float:
+        """Upper objective at the answer; not a number when the method raised."""
+        return np.nan if self.solution is None else self.solution.value
+
+    @property
+    def time(self) -> float:
+        """Seconds of the method itself, without compilation and certificate."""
+        return np.nan if self.solution is None else self.solution.solve_time
+
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        if self.solution is None:
+            return [self.method, "error", "", "", "", "", "", ""]
+        solution, certificate = self.solution, self.certificate
+        gap = "" if certificate is None else f"{max(certificate.lower_gap, 0.0):.1e}"
+        level = certificate.stationarity if certificate is not None else None
+        return [
+            self.method,
+            str(solution.status),
+            text.number(solution.value, 8),
+            gap,
+            "" if level is None else f"{level:.1e}",
+            str(solution.iterations),
+            str(solution.evaluations),
+            text.seconds(solution.solve_time),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The runs of several methods; ``print`` it for a table."""
+
+    rows: tuple[ComparisonRow, ...]
+    sign: float  # +1 when the upper level minimises, -1 when it maximises
+
+    def __getitem__(self, method: str) -> ComparisonRow:
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise KeyError(method)
+
+    @property
+    def best(self) -> ComparisonRow | None:
+        """The certified answer with the best value; None when there is none."""
+        good = [row for row in self.rows if row.certificate is not None and row.certificate.accepted]
+        return min(good, key=lambda row: self.sign * row.value) if good else None
+
+    def __str__(self) -> str:
+        lines = [text.table(COLUMNS, [row.cells() for row in self.rows], right=range(2, 8))]
+        for row in self.rows:
+            refused = row.certificate is not None and not row.certificate.accepted
+            if row.error:
+                lines.append(f"{row.method}: {row.error}")
+            elif refused and row.certificate is not None:
+                lines.append(f"{row.method}: {'; '.join(row.certificate.reasons)}")
+        return "\n".join(lines)
+
+    def plot(self) -> Figure:
+        """The upper objective and the lower gap of each method against time.
+
+        A dot marks the certified answer. Methods with a penalty record the penalised objective.
+        """
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8, 6), layout="constrained")
+        FigureCanvasAgg(figure)
+        upper, lower = figure.subplots(2, 1, sharex=True)
+        for position, row in enumerate(self.rows):
+            colour = COLOURS[position % len(COLOURS)]
+            style = {"color": colour, "linestyle": "-" if position < len(COLOURS) else "--"}
+            if row.solution is None:
+                upper.plot([], [], label=f"{row.method} (error)", **style)
+                continue
+            self._draw(upper, row, "value", self.sign, style)
+            self._draw(lower, row, "gap", 1.0, style)
+            if row.certificate is None:
+                continue
+            face = colour if row.certificate.accepted else "white"
+            end = {"color": colour, "marker": "o", "markerfacecolor": face}
+            upper.plot([row.time], [row.certificate.objective], **end)
+            if np.isfinite(row.certificate.lower_gap):
+                lower.plot([row.time], [_visible(row.certificate.lower_gap)], **end)
+        upper.set_ylabel("upper objective")
+        lower.set_ylabel("lower gap")
+        lower.set_yscale("log")
+        lower.set_xlabel("seconds")
+        upper.legend(frameon=False, fontsize="small")
+        for panel in (upper, lower):
+            panel.grid(alpha=0.3)
+        return figure
+
+    @staticmethod
+    def _draw(panel: Any, row: ComparisonRow, name: str, sign: float, style: dict[str, str]) -> None:
+        assert row.solution is not None
+        history = row.solution.history
+        figures, times = history.get(name, np.empty(0)), history.get("time", np.empty(0))
+        label = row.method if name == "value" else None
+        count = min(len(figures), len(times))
+        # A method that records a figure only now and then does so at its end.
+        figures, times = figures[len(figures) - count :], times[len(times) - count :]
+        shown = _visible(figures) if name == "gap" else sign * np.asarray(figures)
+        panel.plot(times, shown, label=label, **style)
+
+
+def _visible(gap: Any) -> np.ndarray:
+    """A gap below rounding is zero, which a logarithmic axis does not have."""
+    return np.maximum(np.asarray(gap, float), np.finfo(float).eps)
+
+
+def compare(
+    problem: BilevelProblem,
+    methods: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run several methods from the same start.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        Variables, status and solution are left as they were; the values of the variables are the
+        start of every method.
+    methods : sequence of str, or of pairs (name, settings)
+        By default all of ``bm.methods()``.
+    **settings
+        Arguments of ``solve()``, and settings of methods, each given to the methods that have it.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, blomodel as bm
+    >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
+    >>> problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [0 <= x, x <= 2], lower)
+    >>> comparison = bm.compare(problem, ["auto", "reduced-penalty"])
+    >>> [str(row.method) for row in comparison.rows]
+    ['auto', 'reduced-penalty']
+    """
+    plan = _plan(methods, settings)
+    saved_values = [(leaf, leaf.value) for leaf in problem.variables]
+    saved_result = (problem.status, problem.solution, problem.certificate, problem._value)
+    rows = []
+    try:
+        for name, chosen in plan:
+            _restore(saved_values)
+            with event.install_recorder("numba:compile") as compilations:
+                row = _run(problem, name, chosen)
+            if compilations.buffer:
+                # Kernels compiled for the first time on this machine took the time, not the method.
+                _restore(saved_values)
+                row = _run(problem, name, chosen)
+            rows.append(row)
+    finally:
+        _restore(saved_values)
+        problem.status, problem.solution, problem.certificate, problem._value = saved_result
+    return Comparison(tuple(rows), problem.sign)
+
+
+def _restore(saved: Sequence[tuple[Any, Any]]) -> None:
+    for leaf, value in saved:
+        leaf.save_value(value)
+
+
+def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
+    problem.solution = problem.certificate = None
+    try:
+        problem.solve(method=name, **settings)
+    except Exception as error:  # noqa: BLE001 - one method's failure must not end the comparison
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")
+    values = {leaf: leaf.value for leaf in problem.variables}
+    return ComparisonRow(name, settings, problem.solution, problem.certificate, values)
+
+
+def _plan(
+    methods: Iterable[str | tuple[str, Mapping[str, Any]]] | None, settings: Mapping[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Each method with those of the settings that it takes."""
+    classes = method_classes()
+    if isinstance(methods, str):
+        methods = [methods]
+    wanted = [
+        (item, {}) if isinstance(item, str) else (item[0], dict(item[1]))
+        for item in (sorted(classes) if methods is None else methods)
+    ]
+    for name, _ in wanted:
+        if name not in classes:
+            like = nearest(str(name), sorted(classes))
+            raise UnknownMethodError(f"compare: there is no method {name!r}; did you mean {like!r}?")
+    signature = inspect.signature(BilevelProblem.solve).parameters.values()
+    common = {p.name for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    fields = {name: {f.name for f in dataclasses.fields(classes[name])} for name, _ in wanted}
+    known = common.union(*fields.values()) if fields else common
+    for key in settings:
+        if key not in known:
+            raise UnknownSettingError(
+                f"compare: none of the methods has a setting {key!r}; did you mean "
+                f"{nearest(key, sorted(known))!r}?"
+            )
+    return [
+        (name, {k: v for k, v in settings.items() if k in common | fields[name]} | own)
+        for name, own in wanted
+    ]

@@ -1,0 +1,88 @@
+"""BOME: bilevel optimisation made easy, by a dynamic barrier on the value-function gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.kernels.loops.bome import bome
+from blomodel.methods.constants import safe_step
+from blomodel.methods.first_order import set_up
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.second_order import given, probe, propose_both, run_with_smaller_steps
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class Bome:
+    r"""Steps in (x, y) along :math:`-(\nabla f + \lambda\nabla\hat q)`.
+
+    :math:`\hat q = g(x, y) - g(x, y^{(T)})`, with T gradient steps from y that are not differentiated,
+    and :math:`\lambda = \max(0, \eta - \langle\nabla f, \nabla\hat q\rangle / |\nabla\hat q|^2)`.
+    The gap that stays is of the order of the step: without a given step it is made smaller in stages.
+    """
+
+    name: ClassVar[str] = "bome"
+    summary: ClassVar[str] = "first-order steps with a dynamic barrier on the value-function gap"
+    assumes: ClassVar[str] = "lower level smooth, with the PL condition (need not be convex)"
+    claims: ClassVar[str] = "a KKT point of the value-function problem; gap falls with the step"
+    reference: ClassVar[str] = "Liu, Ye, Wright, Stone and Liu (2022)"
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    step_size: float | None = setting(
+        None, "xi, step in (x, y); None: from the curvatures, then smaller in stages", minimum=0.0
+    )
+    lower_step: float | None = setting(None, "inner step in y; None: 1/curvature", minimum=0.0)
+    lower_steps: int | None = setting(
+        None, "T, inner gradient steps from y; None: 10 from their last end, without bias", minimum=1
+    )
+    eta: float = setting(0.5, "strength of the barrier", minimum=0.0)
+    max_steps: int = setting(400000, "largest number of iterations", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Iterate, in stages where the step is not given."""
+        problem = set_up(run, self.name)
+        o, x, y = problem.oracle, problem.x, problem.y
+        state, figures, work = np.zeros(2), np.zeros(3), problem.work(11)
+        probe(work, 7, run.seed)
+        step = self.step_size
+        if step is None:
+            c = problem.constants
+            step = safe_step(c.f_xx + c.f_yy + c.f_xy + c.g_yy + c.g_xy)
+        inner = y.copy()
+        tapes = (o.f_grad_x, o.f_grad_y, o.g_grad_x, o.g_grad_y, o.g_hessian_y)
+        loop, sets = problem.loop(bome), (problem.x_spec, problem.y_spec)
+
+        def advance(n: int, step: float) -> float:
+            settings = np.array(
+                [
+                    step,
+                    given(self.lower_step),
+                    self.lower_steps or 10,
+                    self.eta,
+                    float(self.lower_steps is None),
+                ]
+            )
+            return loop(n, *tapes, *sets, settings, x, y, inner, state, figures, work)
+
+        try:
+            run_with_smaller_steps(
+                run,
+                advance,
+                lambda: {
+                    "value": run.model.f(x, y, run.p)[0],
+                    "barrier": figures[0],
+                    "direction": figures[1],
+                    "lambda": figures[2],
+                },
+                first=step,
+                count=6 if self.step_size is None else 1,
+                factor=0.25,
+                max_iterations=self.max_steps,
+                problem=problem,
+            )
+        finally:
+            propose_both(run, self.name, x, y)

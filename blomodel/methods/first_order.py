@@ -1,0 +1,280 @@
+"""What every first-order method needs before its loop: oracle, sets, a start, default steps."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from blomodel.analysis.levels import shorten
+from blomodel.analysis.prox_terms import SplitObjective, split_objective
+from blomodel.analysis.sets import SimpleSet, simple_set
+from blomodel.compiler.derivatives import gradient
+from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
+from blomodel.compiler.tape import Tape
+from blomodel.errors import ModelError
+from blomodel.kernels.prox import build_penalty
+from blomodel.methods.constants import Constants, estimate_constants
+from blomodel.methods.directions import Direction, Term, direction, point_in, shared_directions
+from blomodel.methods.run import Run
+from blomodel.methods.slices import run_in_slices
+
+FAR = 1e6  # an iterate this much larger than the start, relative, has run away
+
+
+@dataclass
+class FirstOrder:
+    """A problem as the compiled loops see it.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        Derivatives of f and of the smooth part of g (of all of g where no prox is used).
+    split : SplitObjective or None
+        The part of g that a prox handles; None where the method takes g as it is.
+    x_set, y_set : SimpleSet
+    x, y : array
+        The start, inside the sets.
+    """
+
+    run: Run
+    oracle: Oracle
+    split: SplitObjective | None
+    x_set: SimpleSet
+    y_set: SimpleSet
+    x: np.ndarray
+    y: np.ndarray
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Curvatures at the start and around it."""
+        return estimate_constants(self.oracle, self.x, self.y, self.run.seed, place=self.place)
+
+    def constants_at(self, x: np.ndarray, y: np.ndarray) -> Constants:
+        """Curvatures seen so far and at one more point, where an iteration stands now."""
+        here = estimate_constants(self.oracle, x, y, self.run.seed, n_points=1)
+        self.constants = self.constants.merged(here)
+        return self.constants
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether both sets have projections that compiled loops can call."""
+        return self.x_set.spec is not None and self.y_set.spec is not None
+
+    def place(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest points of X and Y."""
+        return self.x_set.project(x), self.y_set.project(y)
+
+    def work(self, rows: int = 4) -> np.ndarray:
+        """Scratch rows, each long enough for x and for y."""
+        return np.zeros((rows, max(self.oracle.n_x, self.oracle.n_y, 1)))
+
+    # The tapes from which directions are made
+
+    def f_slope(self, block: str) -> Tape:
+        """Gradient of f in x or y."""
+        return gradient(self.run.model.f, (block,))
+
+    def g_slope(self, block: str) -> Tape:
+        """Gradient of g in x (all of g), or of its smooth part in y."""
+        return gradient(self.run.model.g if block == "x" else self.oracle.g_tape, (block,))
+
+    def direction(
+        self, *parts: Sequence[Term], points: Sequence[str] = ("x", "y"), n_weights: int = 1
+    ) -> Direction:
+        """Sums of terms as one tape; every point but x has the size of y."""
+        sizes = {name: self.oracle.n_x if name == "x" else self.oracle.n_y for name in points}
+        return direction(parts, sizes, self.run.p, n_weights)
+
+    def shared_directions(
+        self,
+        *wanted: tuple[Sequence[Term], Sequence[str]],
+        points: dict[str, np.ndarray],
+        n_weights: int = 2,
+    ) -> list[Direction]:
+        """One sum of terms each, with the order of its points, on one workspace that holds the points.
+
+        The last one is that of the weights of the nonsmooth part; some other where there is none.
+        """
+        sizes = {name: value.size for name, value in points.items()}
+        sums: list[tuple[Sequence[Sequence[Term]], Sequence[str]]]
+        sums = [([terms], order) for terms, order in wanted]
+        if self.split is not None and self.split.n_weights:
+            sums.append(([[Term(self.split.weights)]], tuple(points)))
+        found = shared_directions(sums, sizes, self.run.p, n_weights)
+        for position, value in enumerate(points.values(), start=1):
+            point_in(found[0], position)[:] = value
+        return found if len(found) > len(wanted) else [*found, found[-1]]
+
+    @property
+    def penalty(self) -> Any:
+        """The nonsmooth part of g as the prox takes it."""
+        return build_penalty(()) if self.split is None else self.split.spec
+
+    @cached_property
+    def weights(self) -> LoopTape:
+        """The weights of the nonsmooth part as a tape of x."""
+        return self.oracle.f if self.split is None else loop_tape(self.split.weights, self.run.p)
+
+    def amounts(self) -> np.ndarray:
+        """Room for the weights; empty where there is no nonsmooth part."""
+        return np.zeros(0 if self.split is None else self.split.n_weights)
+
+    def amounts_in(self, direction: Direction) -> np.ndarray:
+        """Where the direction of the weights leaves them; empty where there is no nonsmooth part."""
+        if self.split is None or not self.split.n_weights:
+            return np.zeros(0)
+        offset, size = direction[3][2:4]
+        return direction[2][offset : offset + size]
+
+    def loop(self, loop: Any) -> Callable[..., float]:
+        """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
+        return loop if self.is_compiled else _interpreted(loop)
+
+    @property
+    def x_spec(self) -> Any:
+        """X as its loop takes it."""
+        return self.x_set.spec if self.is_compiled else self.x_set
+
+    @property
+    def y_spec(self) -> Any:
+        """Y as its loop takes it."""
+        return self.y_set.spec if self.is_compiled else self.y_set
+
+
+def set_up(run: Run, name: str, *, prox: bool = False) -> FirstOrder:
+    """Oracle, sets and start for the method ``name``.
+
+    Parameters
+    ----------
+    prox : bool
+        Whether the method handles nonsmooth lower terms by a prox; the oracle then holds the smooth
+        part of g only.
+    """
+    model = run.model
+    _refuse_coupling(run, name)
+    split = split_objective(model) if prox else None
+    oracle = Oracle(model, run.p, None if split is None else split.smooth)
+    x_set, y_set = simple_set(model, "x", run.p), simple_set(model, "y", run.p)
+    x, y = first_point(run)
+    return FirstOrder(run, oracle, split, x_set, y_set, x_set.project(x), y_set.project(y))
+
+
+def first_point(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """The user's start; what is missing lies in the middle of its bounds, or at 0."""
+    model = run.model
+    x = _middle(*model.bounds(run.p)) if run.start is None else run.start[0].copy()
+    if run.start is not None and run.start[1] is not None:
+        return x, run.start[1].copy()
+    return x, _middle(*model.y_bounds)
+
+
+def _middle(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    closed = np.isfinite(low) & np.isfinite(high)
+    with np.errstate(invalid="ignore"):
+        return np.where(closed, (low + high) / 2, np.clip(0.0, low, high))
+
+
+def _refuse_coupling(run: Run, name: str) -> None:
+    model = run.model
+    for level, constraints, others in (
+        ("lower", model.lower_constraints, model.x.leaves),
+        ("upper", model.upper_constraints, model.y.leaves),
+    ):
+        foreign = {leaf.id for leaf in others}
+        for constraint in constraints:
+            if any(variable.id in foreign for variable in constraint.variables()):
+                raise ModelError(
+                    f"{name}: the constraint {shorten(constraint)} of the {level} level holds variables "
+                    "of the other level, but this method needs x in a set X and y in a set Y, each on "
+                    "its own; try blocc or auto."
+                )
+
+
+def _interpreted(loop: Any) -> Callable[..., float]:
+    """The same loop in plain Python: only its projections differ, and any SimpleSet will do."""
+
+    def project(simple: SimpleSet, point: np.ndarray) -> None:
+        point[:] = simple.project(point)
+
+    def plain(function: Any) -> Callable[..., float]:
+        names = dict(function.__globals__)
+        for used in function.__code__.co_names:
+            inner = getattr(names.get(used), "py_func", None)
+            if used == "project":
+                names[used] = project
+            elif inner is not None and "project" in inner.__code__.co_names:
+                names[used] = plain(inner)
+        copy: Callable[..., float] = types.FunctionType(function.__code__, names, function.__name__)
+        return copy
+
+    return plain(loop.py_func)
+
+
+def penalty_stages(constants: Constants, first: float, last: float, factor: float = 10.0) -> list[float]:
+    """Growing weights for g against f, from a small one that lets f choose the basin.
+
+    ``first`` and ``last`` count in units of the curvature of f over that of g.
+    """
+    above, below = max(constants.f_yy, constants.f_xx), max(constants.g_yy, constants.g_xy)
+    unit = above / below if above > 0 and below > 0 else 1.0
+    unit = float(np.clip(unit, 1e-3, 1e3)) if np.isfinite(unit) else 1.0
+    count = max(1, round(np.log(last / first) / np.log(factor)))
+    return [unit * first * factor**k for k in range(count + 1)]
+
+
+def run_stages(
+    run: Run,
+    loop: Callable[[int], float],
+    *,
+    stages: Sequence[float],
+    begin: Callable[[float, bool], float],
+    state: Sequence[np.ndarray],
+    max_iterations: int,
+    report: Callable[[], dict[str, float]],
+) -> None:
+    """Run a loop for one penalty weight after another, each from where the last one ended.
+
+    Parameters
+    ----------
+    stages : sequence of float
+        The weights.
+    begin : callable
+        Sets the loop to a weight, told whether it is the last; returns the residual to stop at.
+    state : sequence of arrays
+        What the loop moves; a stage that runs away is undone and left out.
+    max_iterations : int
+        Of each stage.
+    """
+    for number, weight in enumerate(stages):
+        before = [array.copy() for array in state]
+        reach = FAR * (1 + max((np.abs(array).max(initial=0) for array in before), default=0.0))
+        tolerance = begin(weight, number == len(stages) - 1)
+
+        def guarded(n: int, reach: float = reach) -> float:
+            residual = loop(n)
+            inside = all(np.abs(array).max(initial=0) <= reach for array in state)
+            return residual if inside else float("nan")
+
+        residual = run_in_slices(
+            run, guarded, max_iterations=max_iterations, tolerance=tolerance, report=report
+        )
+        if not np.isfinite(residual):
+            run.note(f"the iteration ran away with penalty weight {weight:g}; that weight was left out")
+            for array, old in zip(state, before, strict=True):
+                array[:] = old
+
+
+def propose_last(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
+    """Leave the last point of a method, and its x with a lower minimiser."""
+    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
+        run.note(f"{source}: the iteration diverged; take smaller steps")
+        return
+    run.propose(x, y, source)
+    answer, _ = run.model.solve_lower(x, run.p, y)
+    if answer.status.has_point:
+        run.propose(x, answer.y, f"{source}, lower minimiser at its x")

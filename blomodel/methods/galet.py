@@ -1,0 +1,106 @@
+"""GALET: alternating gradient steps for lower levels that satisfy the PL condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.kernels.linalg import descend
+from blomodel.kernels.loops.galet import galet
+from blomodel.methods.constants import Constants
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.second_order import ACCURACY, given, probe, propose_both, set_up_smooth
+from blomodel.methods.slices import run_in_slices
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class Galet:
+    r"""Algorithm 1 of the GALET paper.
+
+    N gradient steps on g(x, .) (10), T gradient steps from w = 0 on half the square of
+    :math:`\nabla_y f + \nabla_{yy}^2 g\, w` (12), then a step in x along
+    :math:`\nabla_x f + \nabla_{xy}^2 g\, w` (13). The history holds R_x, R_w and R_y of (8); R_y is
+    measured against gradient steps on g(x, .) run to their end, which the PL condition makes global.
+    """
+
+    name: ClassVar[str] = "galet"
+    summary: ClassVar[str] = "gradient steps in y, in the shadow implicit gradient w, in x"
+    assumes: ClassVar[str] = "lower level smooth, unconstrained, with the PL condition, convex or not"
+    claims: ClassVar[str] = "a point at which R_x, R_w and R_y vanish"
+    reference: ClassVar[str] = "Xiao, Lu and Chen (2023), Alg. 1, eqs 8, 10-13, 15"
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    step_size: float | None = setting(None, "alpha, step in x; None: adaptive", minimum=0.0)
+    lower_step: float | None = setting(None, "beta, step in y; None: 1/curvature", minimum=0.0)
+    shadow_step: float | None = setting(
+        None, "rho, step in w; None: 1/curvature^2, with the shortcut 1/curvature", minimum=0.0
+    )
+    lower_steps: int | None = setting(None, "N; None: as many as y needs", minimum=1)
+    shadow_steps: int | None = setting(None, "T; None: as many as w needs", minimum=1)
+    keep_shadow: bool | None = setting(
+        None, "begin the steps in w at the last w, not at 0; None: only where T is not given"
+    )
+    shortcut: bool = setting(False, "use (15), which is right for strongly convex g only")
+    max_steps: int = setting(20000, "largest number of iterations", minimum=1)
+
+    def _shadow_accuracy(self, c: Constants) -> float:
+        """Slope in w, relative to the slope in x, at which the error of w no longer shows in x."""
+        if self.shadow_steps is not None:
+            return 0.0
+        flat = c.strong_convexity if c.is_strongly_convex else 0.03 * c.g_yy
+        return ACCURACY * min(1.0, flat if self.shortcut else flat**2) / max(1.0, c.g_xy)
+
+    def run(self, run: Run) -> None:
+        """Iterate until the measures are small."""
+        problem = set_up_smooth(run, self.name)
+        o, x, y = problem.oracle, problem.x, problem.y
+        w, state, measures, work = np.zeros(o.n_y), np.zeros(6), np.zeros(3), problem.work(11)
+        state[5] = 1.0  # no slope in x is known yet
+        probe(work, 4, run.seed)
+        settings = np.array(
+            [
+                given(self.step_size),
+                given(self.lower_step),
+                given(self.shadow_step),
+                self.lower_steps or 500,
+                self.shadow_steps or 50000,
+                ACCURACY if self.lower_steps is None else 0.0,
+                float(self.shortcut),
+                float(self.shadow_steps is None if self.keep_shadow is None else self.keep_shadow),
+                self._shadow_accuracy(problem.constants),
+                run.tolerance,
+            ]
+        )
+        tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
+        loop, places = problem.loop(galet), problem.x_spec
+
+        def advance(n: int) -> float:
+            return loop(n, *tapes, places, settings, x, y, w, state, measures, work)
+
+        def report() -> dict[str, float]:
+            best = y.copy()
+            step, scratch = 1 / max(state[3], 1e-10), problem.work(3)
+            size = o.n_y
+            descend(
+                o.g, o.g_grad_y, x, best, step, False, 500, 1e-10, scratch[0, :size], scratch[1, :size],
+                scratch[2],
+            )  # fmt: skip
+            with np.errstate(invalid="ignore", over="ignore"):
+                lower = run.model.g(x, y, run.p)[0] - run.model.g(x, best, run.p)[0]
+            return {
+                "value": run.model.f(x, y, run.p)[0],
+                "R_x": measures[0],
+                "R_w": measures[1],
+                "R_y": max(0.0, lower),
+            }
+
+        try:
+            run_in_slices(
+                run, advance, max_iterations=self.max_steps, tolerance=run.tolerance, report=report
+            )
+        finally:
+            propose_both(run, self.name, x, y)

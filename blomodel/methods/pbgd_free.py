@@ -1,0 +1,141 @@
+"""PBGD-Free: steps along f_x alone, right only where f is flat around the lower answer."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.errors import BlomodelError, UnknownSettingError
+from blomodel.kernels.loops.pbgd_free import pbgd_free
+from blomodel.methods.constants import safe_step
+from blomodel.methods.directions import Term
+from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+
+VERSIONS = ("inner-loop", "single-loop")
+
+
+class UnsuitableMethodWarning(UserWarning):
+    """The method's own conditions do not hold here, and its answer may be wrong."""
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class PbgdFree:
+    r"""Algorithm 3 of the ALT-PBGD paper.
+
+    y goes towards a minimiser of f/gamma + g, all the way (inner-loop version) or by one step
+    (single-loop version); x moves along the partial slope of f only:
+
+    .. math:: x \leftarrow \mathrm{Proj}_X(x - \eta\nabla_x f(x, y^\gamma)).
+
+    What it leaves out, gamma times the change of g's slope, is small only where f is flat in y at the
+    lower answer; the method checks that at its last point and warns.
+    """
+
+    name: ClassVar[str] = "pbgd-free"
+    summary: ClassVar[str] = "ALT-PBGD without the value function: steps along f_x alone"
+    assumes: ClassVar[str] = "f (delta, alpha)-flat in y at the lower answer; g strongly convex in y"
+    claims: ClassVar[str] = "near-stationary points of F_gamma where flatness holds, else nothing"
+    reference: ClassVar[str] = "Jiang et al., efficient penalty-based bilevel methods, Alg. 3"
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    gamma: float | None = setting(None, "penalty weight; None: grows in stages", minimum=0.0)
+    step_size: float | None = setting(None, "step eta in x; None: adaptive", minimum=0.0)
+    inner_step_size: float | None = setting(
+        None, "step in y; None: from the curvature of f / gamma + g", minimum=0.0
+    )
+    version: str = setting("inner-loop", "'inner-loop' or 'single-loop'")
+    inner_steps: int | None = setting(
+        None, "inner steps of the inner-loop version; None: until accurate", minimum=1
+    )
+    max_steps: int = setting(5000, "largest number of iterations for each gamma", minimum=1)
+
+    def __post_init__(self) -> None:
+        if self.version not in VERSIONS:
+            raise UnknownSettingError(
+                f"pbgd-free: version = {self.version!r}; it must be one of {VERSIONS}."
+            )
+
+    def run(self, run: Run) -> None:
+        """Iterate from the user's start, or from the middle of the box of x."""
+        setup = set_up(run, self.name, prox=True)
+        x, y = setup.x.copy(), setup.y.copy()
+        is_still = not run.model.f.depends_on("x")
+        if is_still:
+            _warn(
+                run,
+                "pbgd-free: the upper objective does not depend on x except through y, so its step is "
+                "zero; try alt-pbgd.",
+            )
+        try:
+            if not is_still:
+                self._iterate(setup, x, y)
+        finally:
+            propose_last(run, x, y, f"{self.name}, {self.version}")
+            if not is_still:
+                _check_flatness(run, x)
+
+    def _iterate(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
+        run, constants = setup.run, setup.constants
+        penalised = setup.direction(
+            [Term(setup.g_slope("y")), Term(setup.f_slope("y"), weight=0)]
+        )
+        upper = setup.direction([Term(setup.f_slope("x"))])
+        settings, work, loop = np.zeros(6), setup.work(), setup.loop(pbgd_free)
+        pace = np.array([safe_step(constants.f_xx), 0.0, 0.0])
+        amounts, is_single = setup.amounts(), self.version == "single-loop"
+
+        def iterate(n: int) -> float:
+            return loop(
+                n, penalised, upper, setup.weights, setup.x_spec, setup.y_spec, setup.penalty,
+                settings, x, y, amounts, pace, work,
+            )  # fmt: skip
+
+        def begin(gamma: float, is_last: bool) -> float:
+            constants = setup.constants_at(x, y)
+            accuracy = run.tolerance if is_last else max(1e-3, run.tolerance)
+            step = safe_step(constants.g_yy + constants.f_yy / gamma)
+            settings[0] = self.step_size or 0.0
+            settings[1] = self.inner_step_size or step
+            settings[2] = gamma
+            settings[3] = 1 if is_single else self.inner_steps or 1000
+            settings[4] = 0.0 if is_single or self.inner_steps else 0.1 * accuracy
+            settings[5] = float(is_single)
+            pace[1:] = 0.0
+            return accuracy
+
+        run_stages(
+            run,
+            iterate,
+            stages=penalty_stages(setup.constants, 1.0, 1e4) if self.gamma is None else [self.gamma],
+            begin=begin,
+            state=(x, y),
+            max_iterations=self.max_steps,
+            report=lambda: {"gamma": settings[2], "step": settings[0] or pace[0]},
+        )
+
+
+def _warn(run: Run, text: str) -> None:
+    run.note(text)
+    warnings.warn(text, UnsuitableMethodWarning, stacklevel=2)
+
+
+def _check_flatness(run: Run, x: np.ndarray) -> None:
+    """Warn where f moves faster with y than flatness allows."""
+    from blomodel.diagnostics import flatness_of_model  # only this method asks
+
+    try:
+        found = flatness_of_model(run.model, run.p, x)
+    except BlomodelError:
+        return  # without a lower answer there is nothing to compare
+    if not found.is_flat():
+        _warn(
+            run,
+            f"pbgd-free: f is not flat in y at the lower answer (delta = {found.delta:.3g}), so the "
+            "part of the slope that is left out is not small and x may be wrong; try alt-pbgd.",
+        )

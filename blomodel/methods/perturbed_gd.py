@@ -1,0 +1,116 @@
+"""Perturbed gradient descent on the stationarity of the lower level, by a convex QP in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.errors import UnknownSettingError
+from blomodel.kernels.linalg import descend
+from blomodel.kernels.loops.perturbed_gd import ROOT, SQUARE, perturbed_gd
+from blomodel.methods.constants import safe_step
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.second_order import propose_both, run_with_smaller_steps, set_up_smooth
+
+CHOICES = {"square": SQUARE, "root": ROOT}
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class PerturbedGd:
+    r"""Algorithm 1: steps in (x, y) along :math:`-(\nabla f + \lambda\nabla h)`.
+
+    h is the square of the lower slope, and :math:`\lambda` by (8b) makes it fall at the rate
+    :math:`\alpha\rho`, where :math:`\rho` is :math:`|\nabla h|^2` (``"square"``) or
+    :math:`|\nabla h|\sqrt{h(x_0, y_0)}` (``"root"``). Before the first step y is brought to
+    :math:`h(x_0, y_0)\le\alpha^2 C_0` by gradient steps. The error that stays is of the order of the
+    step: without a given step it is made smaller in stages.
+    """
+
+    name: ClassVar[str] = "perturbed-gd"
+    summary: ClassVar[str] = "descent on f turned so that |grad_y g|^2 falls; one loop"
+    assumes: ClassVar[str] = "lower level smooth and unconstrained (need not be convex)"
+    claims: ClassVar[str] = "an approximate KKT point of min f subject to grad_y g = 0"
+    reference: ClassVar[str] = (
+        "Perturbed Gradient Descent via Convex Quadratic Approximation for Nonconvex Bilevel "
+        "Optimization (submission without authors' names), Alg. 1, eqs 7-8"
+    )
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    rho: str = setting("square", "'square' (Theorem 4.2) or 'root' (Theorem 4.5)")
+    step_size: float | None = setting(
+        None, "gamma; None: from the curvatures, then smaller in stages", minimum=0.0
+    )
+    alpha: float | None = setting(
+        None, "weight of rho; None: the largest that Theorem 4.2 allows as step", minimum=0.0
+    )
+    warm_start: float = setting(
+        1.0, "C_0: y begins where the squared lower slope is at most alpha^2 C_0", minimum=0.0
+    )
+    max_steps: int = setting(1000000, "largest number of iterations", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Iterate, in stages where the step is not given."""
+        if self.rho not in CHOICES:
+            raise UnknownSettingError(
+                f"perturbed-gd: rho = {self.rho!r} is none of {', '.join(map(repr, CHOICES))}."
+            )
+        problem = set_up_smooth(run, self.name)
+        o, x, y, c = problem.oracle, problem.x, problem.y, problem.constants
+        work, figures = problem.work(9), np.zeros(3)
+        curvature_f = c.f_xx + c.f_yy + c.f_xy
+        curvature_h = 2 * (c.g_yy**2 + c.g_xy**2)
+        alpha = self.alpha
+        if alpha is None:
+            # The largest alpha that may be the step too in Theorem 4.2: alpha = 1/(L_f + alpha L_h).
+            root = np.sqrt(curvature_f**2 + 4 * curvature_h)
+            alpha = safe_step((curvature_f + root) / 2)
+        step = self.step_size
+        if step is None:
+            step = min(alpha, safe_step(curvature_f + alpha * curvature_h))
+        warm = alpha * np.sqrt(self.warm_start / max(1, o.n_y))
+        scratch = problem.work(3)
+        descend(
+            o.g, o.g_grad_y, x, y, safe_step(c.g_yy), False, 10000, warm, scratch[0, : o.n_y],
+            scratch[1, : o.n_y], scratch[2],
+        )  # fmt: skip
+        first_h = float(scratch[0, : o.n_y] @ scratch[0, : o.n_y])
+        pull = float(np.linalg.norm(run.model.f_grad(x, y, run.p)))
+        if self.alpha is None:
+            # A start that is exact by luck would leave the second choice of rho without any force.
+            first_h = max(first_h, 1e-12)
+        tapes = (o.f_grad_x, o.f_grad_y, o.g_grad_y, o.g_hessian_y, o.g_cross)
+        loop, places = problem.loop(perturbed_gd), problem.x_spec
+
+        def advance(n: int, step: float) -> float:
+            share = alpha
+            if self.alpha is None and self.rho == "root":
+                # Only alpha sqrt(h0) counts, which must be able to outrun the pull of f.
+                share = pull / np.sqrt(first_h)
+            elif self.alpha is None:
+                # With gamma the bound gamma <= 1/(L_f + alpha L_h) leaves room for a larger alpha.
+                share = max(alpha, (1 / step - curvature_f) * safe_step(curvature_h))
+            settings = np.array([step, share, CHOICES[self.rho], first_h])
+            return loop(n, *tapes, places, settings, x, y, figures, work)
+
+        try:
+            run_with_smaller_steps(
+                run,
+                advance,
+                lambda: {
+                    "value": run.model.f(x, y, run.p)[0],
+                    "h": figures[0],
+                    "direction": figures[1],
+                    "lambda": figures[2],
+                },
+                first=step,
+                count=6 if self.step_size is None else 1,
+                factor=0.25,
+                max_iterations=self.max_steps,
+                problem=problem,
+            )
+        finally:
+            propose_both(run, self.name, x, y)

@@ -1,0 +1,71 @@
+"""Iterative differentiation: backwards through the gradient steps of the lower level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.kernels.loops.unrolled import unrolled
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.second_order import given, probe, propose_both, set_up_smooth, unrolled_steps
+from blomodel.methods.slices import run_in_slices
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class Unrolled:
+    """Reverse-mode differentiation of f(x, y_T(x)), with y_T the end of T gradient steps on g(x, .).
+
+    All T + 1 inner points are kept. The steps begin at the last y (``warm_start``) or, as in the first
+    papers, always at the same y.
+    """
+
+    name: ClassVar[str] = "unrolled"
+    summary: ClassVar[str] = "iterative differentiation: backwards through T inner gradient steps"
+    assumes: ClassVar[str] = "lower level smooth, unconstrained, strongly convex in y"
+    claims: ClassVar[str] = "a stationary point of f(x, y_T(x)); error falls geometrically in T"
+    reference: ClassVar[str] = (
+        "Domke (2012); Maclaurin, Duvenaud and Adams (2015); Franceschi, Donini, Frasconi and Pontil "
+        "(2017); Ji, Yang and Liang (2021)"
+    )
+
+    step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
+    lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
+    lower_steps: int | None = setting(
+        None, "T, inner gradient steps; None: 10 times the condition number, or 100", minimum=1
+    )
+    warm_start: bool = setting(True, "begin the inner steps at the last y")
+    max_steps: int = setting(20000, "largest number of iterations", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Iterate until the projected gradient is small."""
+        problem = set_up_smooth(run, self.name)
+        o, x, y = problem.oracle, problem.x, problem.y
+        state, work = np.zeros(5), problem.work(9)
+        probe(work, 4, run.seed)
+        n_steps = unrolled_steps(problem, self.lower_steps)
+        path = np.zeros((n_steps + 1, o.n_y))
+        path[0] = y
+        settings = np.array(
+            [
+                given(self.step_size),
+                given(self.lower_step),
+                n_steps,
+                float(self.warm_start),
+            ]
+        )
+        tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
+        loop, places = problem.loop(unrolled), problem.x_spec
+        try:
+            run_in_slices(
+                run,
+                lambda n: loop(n, *tapes, places, settings, x, y, path, state, work),
+                max_iterations=self.max_steps,
+                tolerance=run.tolerance,
+                report=lambda: {"value": run.model.f(x, y, run.p)[0]},
+            )
+        finally:
+            propose_both(run, self.name, x, y)

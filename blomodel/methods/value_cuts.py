@@ -1,0 +1,116 @@
+"""Lower levels that are not convex: relax by value cuts, ask the lower level, cut again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.inner.nonlinear import minimise_smooth
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.starts import spread
+from blomodel.reformulations.value_cuts import ValueCutRelaxation
+
+LEVELS = (1.0, 1e-2, 1e-5, 1e-8)  # of relaxed complementarity
+FEASIBLE = 1e-5  # violation up to which the end of a local search counts
+ASKED = 3  # ends of local searches, best first, at which the lower level is asked in each round
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class ValueCuts:
+    """Alternate between a relaxed single-level problem and the lower level.
+
+    A KKT point of a nonconvex lower level need not be its minimum. So each round minimises f over
+    both levels' constraints, the KKT conditions and one cut g(x, y) <= g(x, y_k) for every lower
+    point found so far; the lower level then answers at the x found, by searches from many starts.
+    Its answer is a new cut and, with that x, a bilevel feasible point. The rounds end when the
+    lower level keeps the relaxed answer. A second pass drops the KKT conditions, which fail where
+    the lower level has no multipliers.
+    """
+
+    name: ClassVar[str] = "value-cuts"
+    summary: ClassVar[str] = "KKT conditions and value-function cuts, lower level searched globally"
+    assumes: ClassVar[str] = "smooth functions; small to medium size"
+    claims: ClassVar[str] = "bilevel feasible as far as the searches of the lower level see"
+    reference: ClassVar[str] = "cuts as in Mitsos, Lemonidis and Barton (2008), solved locally"
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    n_starts: int = setting(6, "start points in x", minimum=1)
+    max_rounds: int = setting(10, "rounds of relaxation and cut", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Cut until the lower level agrees, with the KKT conditions and then without."""
+        model = run.model
+        if run.start is not None:
+            center, y = run.start[0], run.start[1]
+        else:
+            center, y = np.clip(np.zeros(model.x.size), *model.bounds(run.p)), None
+        y = np.clip(np.zeros(model.y.size) if y is None else y, *model.y_bounds)
+        starts = [center, *spread(model.bounds(run.p), center, self.n_starts - 1, run.seed)]
+        if model.x.size == 0:
+            starts = starts[:1]
+        cuts: list[np.ndarray] = []
+        for x in starts:
+            self._ask_below(run, x, y, cuts)
+        for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
+            self._cut(run, starts, y, cuts, has_kkt)
+
+    def _cut(
+        self, run: Run, starts: list[np.ndarray], y: np.ndarray, cuts: list[np.ndarray], has_kkt: bool
+    ) -> None:
+        relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
+        for _ in range(self.max_rounds):
+            n_cuts, best = len(cuts), run.best()
+            points = [(x, y) for x in starts]
+            if best is not None:
+                points.insert(0, (best.x, best.y))
+            ends = []
+            for x, start in points:
+                run.check_limits()
+                end = self._minimise(run, relaxation, np.concatenate([x, start]), cuts)
+                if end is not None:
+                    ends.append(end)
+            ends.sort(key=lambda end: end[0])
+            for _, z in ends[:ASKED]:
+                self._ask_below(run, *relaxation.split(z)[:2], cuts)
+            best = run.best()
+            if best is not None:
+                run.step(value=best.value, gap=best.gap)
+            small = 1e-5 * (1 + abs(best.value)) if best is not None else 0.0
+            if ends and best is not None and ends[0][0] >= best.value - small:
+                break  # the relaxation promises nothing better
+            if len(cuts) == n_cuts:
+                break
+
+    def _minimise(
+        self, run: Run, relaxation: ValueCutRelaxation, start: np.ndarray, cuts: list[np.ndarray]
+    ) -> tuple[float, np.ndarray] | None:
+        pressure = np.zeros(relaxation.n_multipliers)
+        pressure[: relaxation.n_in] = 1.0
+        z = np.concatenate([start, pressure])
+        levels = LEVELS if relaxation.has_kkt and relaxation.n_in else LEVELS[-1:]
+        for level in levels:
+            program = relaxation.program(cuts, level)
+            z = minimise_smooth(program, z)
+            run.evaluations += 1
+        if not program.violation(z) <= FEASIBLE:
+            return None
+        return program.value(z), z
+
+    def _ask_below(
+        self, run: Run, x: np.ndarray, y: np.ndarray, cuts: list[np.ndarray]
+    ) -> None:
+        """Keep (x, y) if the lower level does; add the lower level's own answer as a cut."""
+        x = np.clip(x, *run.model.bounds(run.p))
+        y = np.clip(y, *run.model.y_bounds)
+        answer, _ = run.model.solve_lower(x, run.p, y)
+        if not answer.status.has_point:
+            run.tried.append((x, answer.status))
+            return
+        run.propose(x, y, "value cuts")
+        run.propose(x, answer.y, "lower answer at the x of value cuts")
+        if all(np.abs(answer.y - cut).max(initial=0) > 1e-4 for cut in cuts):
+            cuts.append(answer.y)

@@ -1,0 +1,217 @@
+"""Small pieces shared by loops: vectors, curvature, conjugate gradients, gradient steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .calls import call_along, call_at
+from .jit import compiled
+
+ROUNDING = 1e-13  # relative decrease below this is not seen in function values
+
+
+@compiled
+def dot(a, b):
+    """Inner product."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def norm(a):
+    """Euclidean norm."""
+    return np.sqrt(dot(a, a))
+
+
+@compiled
+def largest(a):
+    """Largest absolute entry; NaN if any entry is."""
+    top = 0.0
+    for i in range(len(a)):
+        if not abs(a[i]) <= top:
+            top = abs(a[i])
+            if top != top:
+                return top
+    return top
+
+
+@compiled
+def copy(source, target):
+    """target = source."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@compiled
+def axpy(factor, a, b):
+    """b += factor * a."""
+    for i in range(len(a)):
+        b[i] += factor * a[i]
+
+
+@compiled
+def lower_curvature(hessian, x, y, memory, probe, image, repeats):
+    """Largest |eigenvalue| of the lower Hessian at (x, y) by power steps on the kept vector probe.
+
+    memory: the last estimate, the largest so far. An estimate falls slowly and never to nothing,
+    because 1/estimate is the step of the next gradient steps, which may reach steeper places.
+    """
+    if memory[0] == 0.0:
+        repeats = 20
+    size = 0.0
+    for _ in range(repeats):
+        call_along(hessian, x, y, probe, image)
+        length = norm(image)
+        size = length / max(norm(probe), 1e-300)
+        if not 1e-200 < length < 1e200:
+            break
+        # A little of the old direction stays, so that the probe cannot die in a kernel.
+        for i in range(len(probe)):
+            probe[i] = 0.999 * image[i] / length + 0.001 * probe[i]
+    if not np.isfinite(size):
+        size = memory[0]
+    memory[1] = max(memory[1], size)
+    memory[0] = max(size, 0.5 * memory[0], 1e-3 * memory[1], 1e-10)
+    return memory[0]
+
+
+@compiled
+def descend(g, g_grad_y, x, y, step, is_fixed, steps, tolerance, slope, trial, value):
+    """Gradient steps on g(x, .) until the slope is small; returns the largest entry of the slope.
+
+    A fixed step is taken as it is; otherwise it is halved until g falls as a smooth function must.
+    The slope that is left in ``slope`` belongs to the last y.
+    """
+    call_at(g_grad_y, x, y, slope)
+    if is_fixed:
+        for _ in range(steps):
+            axpy(-step, slope, y)
+            call_at(g_grad_y, x, y, slope)
+            if largest(slope) <= tolerance:
+                break
+        return largest(slope)
+    call_at(g, x, y, value)
+    current = value[0]
+    for _ in range(steps):
+        if not largest(slope) > tolerance:
+            break
+        square = dot(slope, slope)
+        for _ in range(60):
+            for i in range(len(y)):
+                trial[i] = y[i] - step * slope[i]
+            call_at(g, x, trial, value)
+            if value[0] <= current - 0.25 * step * square + ROUNDING * (1 + abs(current)):
+                break
+            step *= 0.5
+        current = value[0]
+        copy(trial, y)
+        call_at(g_grad_y, x, y, slope)
+    return largest(slope)
+
+
+@compiled
+def conjugate_gradients(hessian, x, y, right, solution, residual, direction, image, steps, tolerance):
+    """Solve H(x, y) s = right from the given s; returns the number of steps.
+
+    Stops when the residual is ``tolerance`` times the right-hand side, or at a direction without
+    positive curvature, where the quadratic model has no minimum.
+    """
+    call_along(hessian, x, y, solution, image)
+    for i in range(len(right)):
+        residual[i] = right[i] - image[i]
+        direction[i] = residual[i]
+    square = dot(residual, residual)
+    goal = (tolerance * norm(right)) ** 2
+    for done in range(steps):
+        if not square > goal:
+            return done
+        call_along(hessian, x, y, direction, image)
+        curvature = dot(direction, image)
+        if not curvature > 1e-16 * dot(direction, direction):
+            return done
+        length = square / curvature
+        axpy(length, direction, solution)
+        axpy(-length, image, residual)
+        following = dot(residual, residual)
+        for i in range(len(direction)):
+            direction[i] = residual[i] + following / square * direction[i]
+        square = following
+    return steps
+
+
+@compiled
+def advance(fixed, pace, slope, x, old_x, old_slope):
+    """x -= step * slope, keeping x and slope for the next call; returns the step.
+
+    A fixed step of 0 asks for the rule of Malitsky and Mishchenko (2020), whose step is at most half
+    the inverse of the curvature met on the last move and grows slowly. pace: step, growth, started.
+    """
+    step = fixed
+    if fixed == 0.0:
+        step = pace[0]
+        if pace[2] == 0.0:
+            if step == 0.0:
+                step = 1e-3 * (1 + norm(x)) / max(norm(slope), 1e-300)
+            pace[2] = 1.0
+        else:
+            moved, changed = 0.0, 0.0
+            for i in range(len(x)):
+                moved += (x[i] - old_x[i]) ** 2
+                changed += (slope[i] - old_slope[i]) ** 2
+            if moved > 0.0:
+                step *= np.sqrt(1 + pace[1])
+                if changed > 0.0:
+                    step = min(step, 0.5 * np.sqrt(moved / changed))
+                pace[1] = step / pace[0]
+        # Where the slope jumps, the curvature met before says nothing: no move is longer than x.
+        step = min(step, (1 + norm(x)) / max(norm(slope), 1e-300))
+        pace[0] = step
+    copy(x, old_x)
+    copy(slope, old_slope)
+    axpy(-step, slope, x)
+    return step
+
+
+@compiled
+def move_size(x, old_x, step):
+    """Largest entry of (x - old_x) / step: the projected gradient; NaN if any entry is."""
+    size = 0.0
+    for i in range(len(x)):
+        entry = abs(x[i] - old_x[i]) / step
+        if not entry <= size:
+            size = entry
+            if size != size:
+                return size
+    return size
+
+
+@compiled
+def free_square(h_x, h_y, free):
+    """|grad h|^2 over y and the entries of x that are free to move."""
+    total = dot(h_y, h_y)
+    for i in range(len(h_x)):
+        total += free[i] * h_x[i] * h_x[i]
+    return total
+
+
+@compiled
+def barrier_weight(f_x, f_y, h_x, h_y, free, square, target):
+    """Smallest weight >= 0 for which the step -(grad f + weight grad h) lowers h at the rate target.
+
+    Entries of x that the projection held in their place (free = 0) lower nothing and do not count.
+    """
+    if not square > 1e-300:
+        return 0.0
+    product = dot(h_y, f_y)
+    for i in range(len(h_x)):
+        product += free[i] * h_x[i] * f_x[i]
+    return max(0.0, target - product) / square
+
+
+@compiled
+def find_free(x, old_x, slope, free):
+    """free = 0 where a step along the slope has not moved x."""
+    for i in range(len(x)):
+        free[i] = 0.0 if x[i] == old_x[i] and slope[i] != 0.0 else 1.0

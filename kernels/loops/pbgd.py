@@ -1,0 +1,49 @@
+"""PBGD in the Gauss-Seidel order; the Jacobi order is the loop of JNT-PBGD."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit import compiled
+from ..linalg import advance, move_size
+from ..moves import descend_with_prox, evaluate, set_point, set_weight
+from ..projection import project
+
+
+@compiled
+def pbgd_gauss_seidel(
+    n, lower, penalised, upper, x_set, y_set, nothing, settings, x, y, y_g, restart, first_y, pace, work
+):
+    """Do n iterations of Algorithm 2; returns the largest entry of the last projected slope in x.
+
+    lower: g_y at the points x, y. penalised: f_y + gamma g_y at the points x, y. upper: the slope of
+    (7e) at the points x, y_g, y. settings: step in x (0: adaptive), step of y_g, gamma, inner steps,
+    inner tolerance, whether both inner loops begin anew in every iteration, step of y.
+    """
+    alpha, beta, gamma = settings[0], settings[1], settings[2]
+    inner, tolerance, is_restarted = int(settings[3]), settings[4], settings[5] > 0.0
+    beta_y = settings[6]
+    n_x, n_y = len(x), len(y)
+    old_x, old_slope, before = work[0, :n_x], work[1, :n_x], work[2, :n_y]
+    no_amounts = work[0, :0]
+    set_weight(penalised, 0, gamma)
+    set_weight(upper, 0, gamma)
+    residual = np.inf
+    for _ in range(n):
+        if is_restarted:
+            y_g[:] = restart
+            y[:] = first_y
+        # (7a)
+        descend_with_prox(lower, x, y_g, beta, nothing, no_amounts, y_set, inner, tolerance, before)
+        # (7d)
+        descend_with_prox(
+            penalised, x, y, beta_y, nothing, no_amounts, y_set, inner, gamma * tolerance, before
+        )
+        # (7e)
+        set_point(upper, 1, x)
+        set_point(upper, 2, y_g)
+        set_point(upper, 3, y)
+        step = advance(alpha, pace, evaluate(upper), x, old_x, old_slope)
+        project(x_set, x)
+        residual = move_size(x, old_x, step)
+    return residual

@@ -1,0 +1,143 @@
+"""MEHA on the problems of its paper, whose solutions are known, without settings."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+import blomodel.methods.all  # noqa: F401 - registers the methods
+from blomodel.methods.registry import create_method
+from blomodel.methods.run import Run
+
+
+def run_method(problem, name="meha", start=None, max_iterations=None, **settings):
+    """The run of a method without certification, which nonconvex lower levels make long."""
+    run = Run(
+        model=problem.model,
+        p=problem.parameter_values(),
+        start=start,
+        tolerance=1e-6,
+        seed=0,
+        max_iterations=max_iterations,
+    )
+    create_method(name, settings).run(run)
+    return run
+
+
+def error(point, solution):
+    return np.linalg.norm(point - solution) / np.linalg.norm(solution)
+
+
+def strongly_convex(n, matrix=None):
+    """(77): x = y = e/2 for A = I."""
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    matrix = np.eye(n) if matrix is None else matrix
+    lower = bm.Lower(cp.Minimize(0.5 * cp.quad_form(y, matrix) - x @ y), variables=[y])
+    upper = 0.5 * cp.sum_squares(x - 1) + 0.5 * cp.quad_form(y, matrix)
+    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
+
+
+def merely_convex(n):
+    """(18): x = y_1 = y_2 = e."""
+    x, first, second = cp.Variable(n, name="x"), cp.Variable(n), cp.Variable(n)
+    g = 0.5 * cp.sum_squares(first) - x @ first + 0 * cp.sum(second)
+    lower = bm.Lower(cp.Minimize(g), variables=[first, second])
+    upper = 0.5 * cp.sum_squares(x - second) + 0.5 * cp.sum_squares(first - 1)
+    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
+
+
+def nonconvex(n):
+    """(19) with a = 2, c = 2."""
+    x, y = cp.Variable(name="x"), cp.Variable(n, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum(cp.nlp.sin(x + y - 2))), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.square(x - 2) + cp.sum_squares(y - 4)), [], lower)
+
+
+def lasso(n):
+    """(20): y = 0 in the first half with x >= 1/n, y = -1/n in the second with x = 0."""
+    v = np.repeat([1.0, -1.0], n // 2) / n
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    g = 0.5 * cp.sum_squares(y - v) + cp.sum(cp.multiply(x, cp.abs(y)))
+    lower = bm.Lower(cp.Minimize(g), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.sum(y)), [0 <= x, x <= 1], lower)
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_strongly_convex(n):
+    last = run_method(strongly_convex(n)).candidates[0]
+    assert error(last.x, np.full(n, 0.5)) < 1e-3
+    assert error(last.y, np.full(n, 0.5)) < 1e-3
+
+
+def test_strongly_convex_with_a_full_matrix(rng):
+    root = rng.standard_normal((5, 5))
+    matrix = root @ root.T / 5 + np.eye(5)
+    last = run_method(strongly_convex(5, matrix)).candidates[0]
+    # y = A^-1 x, so x minimises |x - e|^2 / 2 + x' A^-1 x / 2.
+    solution = np.linalg.solve(np.eye(5) + np.linalg.inv(matrix), np.ones(5))
+    assert error(last.x, solution) < 1e-3
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_merely_convex(n):
+    last = run_method(merely_convex(n)).candidates[0]
+    assert error(last.x, np.ones(n)) < 1e-3
+    assert error(last.y, np.ones(2 * n)) < 1e-3
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_nonconvex(n):
+    last = run_method(nonconvex(n), start=(np.array([-6.0]), np.zeros(n))).candidates[0]
+    centre = -np.pi / 2 + 2 * np.pi
+    x = ((1 - n) * 2 + n * centre) / (1 + n)
+    assert error(last.x, np.array([x])) < 1e-3
+    assert error(last.y, np.full(n, centre + 2 - x)) < 1e-3
+
+
+@pytest.mark.parametrize("n", [2, 10, 100])
+def test_lasso(n):
+    last = run_method(lasso(n)).candidates[1]  # its x, with the lower minimiser
+    solution = np.repeat([0.0, -1.0], n // 2) / n
+    assert error(last.y, solution) < 1e-3
+    assert np.all(last.x[: n // 2] >= (1 - 1e-3) / n)
+    assert np.all(last.x[n // 2 :] <= 1e-3 / n)
+
+
+def test_whole_solve_of_the_lasso():
+    problem = lasso(10)
+    problem.solve(method="meha")
+    assert problem.value == pytest.approx(-0.5, abs=1e-3)
+    assert problem.certificate.accepted
+
+
+def test_parameters_of_the_paper():
+    steps = {"alpha": 1.5, "beta": 0.8, "eta": 0.8, "gamma": 10.0, "c": 33.3, "p": 0.49}
+    run = run_method(strongly_convex(4), **steps, max_steps=20_000)
+    # c_k has grown to 33.3 * 20000^0.49, about 4270.
+    assert run.history["c"][-1] == pytest.approx(33.3 * 20_001**0.49, rel=1e-6)
+    assert error(run.candidates[0].x, np.full(4, 0.5)) < 1e-3
+
+
+def test_one_step_is_the_papers(rng):
+    problem = lasso(4)
+    x, y = np.array([0.1, 0.4, 0.2, 0.9]), rng.standard_normal(4)
+    steps = {"alpha": 0.3, "beta": 0.2, "eta": 0.1, "gamma": 2.0, "c": 5.0, "p": 0.3}
+    run = run_method(problem, start=(x, y), **steps, max_steps=1)
+    v = np.repeat([0.25, -0.25], 2)
+
+    def shrink(point, amount):
+        return np.sign(point) * np.maximum(np.abs(point) - amount, 0)
+
+    theta = shrink(y - 0.1 * (y - v), 0.1 * x)  # (9), from theta = y
+    new_x = np.clip(x - 0.3 * (np.abs(y) - np.abs(theta)), 0, 1)  # (10), (11)
+    new_y = shrink(y - 0.2 * (1 / 5 + y - v - (y - theta) / 2), 0.2 * new_x)  # (12), (13)
+    np.testing.assert_allclose(run.candidates[0].x, new_x, atol=1e-14)
+    np.testing.assert_allclose(run.candidates[0].y, new_y, atol=1e-14)
+
+
+def test_coupled_constraints_are_refused_by_name():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1 + x], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [], lower)
+    with pytest.raises(bm.errors.ModelError, match="meha.*lower level.*blocc"):
+        run_method(problem)

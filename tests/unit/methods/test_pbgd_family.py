@@ -1,0 +1,168 @@
+"""PBGD, JNT-PBGD, ALT-PBGD, F2SA and PBGD-Free on the examples of their papers."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+import blomodel.methods.all  # noqa: F401 - registers the methods
+from blomodel.methods.pbgd_free import UnsuitableMethodWarning
+from blomodel.methods.registry import create_method
+from blomodel.methods.run import Run
+
+PENALTY = [
+    ("alt-pbgd", {}),
+    ("f2sa", {}),
+    ("jnt-pbgd", {}),
+    ("v-pbgd", {}),
+    ("pbgd", {}),
+    ("pbgd", {"order": "gauss-seidel"}),
+]
+
+
+def run_method(problem, name, start=None, **settings):
+    run = Run(
+        model=problem.model, p=problem.parameter_values(), start=start, tolerance=1e-6, seed=0
+    )
+    create_method(name, settings).run(run)
+    return run
+
+
+def strongly_convex(n):
+    """(77) of the MEHA paper: x = y = e/2."""
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    lower = bm.Lower(cp.Minimize(0.5 * cp.sum_squares(y) - x @ y), variables=[y])
+    upper = 0.5 * cp.sum_squares(x - 1) + 0.5 * cp.sum_squares(y)
+    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
+
+
+def opposite_slopes():
+    """Example 1: F'(x) = 2x + 10, but f_x = 2x."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.square(y - x + 1)), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.square(x) + 10 * y), [], lower)
+
+
+def wavy():
+    """Example 3, on [0, 3] x [0, 3]."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    g = 2 * cp.square(y - x) + x / 2 * cp.square(cp.nlp.sin(x + y))
+    lower = bm.Lower(cp.Minimize(g), [0 <= y, y <= 3], variables=[y])
+    f = cp.exp(-y + 1) / (2 + cp.nlp.cos(4 * x))
+    f += 0.5 * cp.log(cp.square(4 * x - 2) + 1) + cp.square(x)
+    return bm.BilevelProblem(cp.Minimize(f), [0 <= x, x <= 3], lower)
+
+
+@pytest.mark.parametrize(("name", "settings"), PENALTY)
+def test_strongly_convex_without_settings(name, settings):
+    last = run_method(strongly_convex(5), name, **settings).candidates[0]
+    np.testing.assert_allclose(last.x, 0.5, rtol=1e-3)
+    np.testing.assert_allclose(last.y, 0.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "settings"), PENALTY)
+def test_opposite_slopes_without_settings(name, settings):
+    last = run_method(opposite_slopes(), name, **settings).candidates[0]
+    assert last.x[0] == pytest.approx(-5, rel=1e-3)
+
+
+@pytest.mark.parametrize("version", ["inner-loop", "single-loop"])
+def test_pbgd_free_goes_wrong_and_says_so(version):
+    start = (np.array([3.0]), np.array([0.0]))
+    with pytest.warns(UnsuitableMethodWarning, match="not flat"):
+        run = run_method(opposite_slopes(), "pbgd-free", start=start, version=version)
+    assert run.candidates[0].x[0] == pytest.approx(0, abs=1e-3)
+    assert any("not flat" in note for note in run.notes)
+
+
+def test_pbgd_free_without_a_step_says_so():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.square(y - x)), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.square(y - 1)), [], lower)
+    with pytest.warns(UnsuitableMethodWarning, match="does not depend on x except through y"):
+        run = run_method(problem, "pbgd-free")
+    assert run.candidates
+
+
+def test_pbgd_free_is_silent_where_f_is_flat():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.square(y - x)), variables=[y])
+    f = cp.square(x - 1) + 1e-3 * cp.square(y - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnsuitableMethodWarning)
+        run = run_method(bm.BilevelProblem(cp.Minimize(f), [], lower), "pbgd-free")
+    assert run.candidates[0].x[0] == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "converges"),
+    [
+        ("alt-pbgd", 0.1, True),
+        ("jnt-pbgd", 0.1, False),
+        ("alt-pbgd", 0.01, True),
+        ("jnt-pbgd", 0.01, True),
+    ],
+)
+def test_large_steps_suit_the_reduced_penalty_only(name, step, converges):
+    # Both penalties have their minimum at the same x, found by a fine search.
+    start = (np.zeros(1), np.zeros(1))
+    run = run_method(wavy(), name, start=start, gamma=10.0, step_size=step, max_steps=5000)
+    assert (run.history["residual"][-1] < 1e-5) == converges
+    assert (abs(run.candidates[0].x[0] - 0.36462) < 1e-4) == converges
+
+
+def test_one_step_of_eq_19():
+    start = (np.array([1.0]), np.array([2.0]))
+    steps = {"gamma": 3.0, "step_size": 0.01, "inner_step_size": 0.5, "max_steps": 1}
+    run = run_method(opposite_slopes(), "jnt-pbgd", start=start, **steps)
+    # y_g = x - 1 = 0, g_x = -2 (y - x + 1), g_y = 2 (y - x + 1)
+    assert run.candidates[0].x[0] == pytest.approx(1 - 0.01 * (2 + 3 * (-4 - 0)))
+    assert run.candidates[0].y[0] == pytest.approx(2 - 0.01 * (10 + 3 * 4))
+
+
+def test_one_step_of_eqs_18_to_21():
+    start = (np.array([1.0]), np.array([2.0]))
+    steps = {"gamma": 4.0, "step_size": 0.1, "inner_step_size": 0.25, "inner_steps": 1}
+    run = run_method(opposite_slopes(), "alt-pbgd", start=start, **steps, max_steps=1)
+    y_g, y_gamma = 2 - 0.25 * 4, 2 - 0.25 * (4 + 10 / 4)
+    assert run.candidates[0].y[0] == pytest.approx(y_gamma)
+    slope = 2 + 4 * (-2 * y_gamma + 2 * y_g)
+    assert run.candidates[0].x[0] == pytest.approx(1 - 0.1 * slope)
+
+
+def test_jacobi_begins_at_zero_when_asked():
+    start = (np.array([1.0]), np.array([2.0]))
+    steps = {"gamma": 3.0, "step_size": 0.01, "inner_step_size": 0.25, "inner_steps": 1}
+    run = run_method(opposite_slopes(), "pbgd", start=start, restart=True, max_steps=1, **steps)
+    # (7a) from w = 0 at x = 1: g_y = 0, so w stays 0.
+    assert run.candidates[0].x[0] == pytest.approx(1 - 0.01 * (2 + 3 * (-4 - 0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("pbgd", {"order": "random"}), ("pbgd-free", {"version": "triple"})]
+)
+def test_unknown_variants_are_refused(name, wrong):
+    with pytest.raises(bm.errors.UnknownSettingError, match="one of"):
+        create_method(name, wrong)
+
+
+@pytest.mark.parametrize("name", ["alt-pbgd", "f2sa", "jnt-pbgd", "pbgd"])
+def test_sets_hold_x_and_y(name):
+    # y follows x but is held in [0, 1]; the upper level wants y = 3 and x small.
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), [0 <= y, y <= 1], variables=[y])
+    f = cp.sum_squares(y - 3) + 0.1 * cp.sum_squares(x)
+    problem = bm.BilevelProblem(cp.Minimize(f), [cp.sum(x) == 1.5, x >= 0], lower)
+    last = run_method(problem, name).candidates[0]
+    assert last.x.sum() == pytest.approx(1.5)
+    assert np.all(last.y <= 1) and np.all(last.y >= 0)
+    np.testing.assert_allclose(last.x, 0.75, atol=2e-3)
+
+
+def test_whole_solve_is_certified():
+    problem = strongly_convex(3)
+    problem.solve(method="alt-pbgd")
+    assert problem.certificate.accepted
+    assert problem.value == pytest.approx(0.75, rel=1e-3)

@@ -1,0 +1,90 @@
+"""Methods side by side: the same start, a table, a plot, and errors as rows."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.errors import UnknownMethodError, UnknownSettingError
+
+
+@pytest.fixture
+def problem():
+    """y = x below; above (x - 1)^2 + (y - 2)^2 is least at x = 3/2."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 5], variables=[y])
+    upper = cp.Minimize((x - 1) ** 2 + (y - 2) ** 2)
+    return bm.BilevelProblem(upper, [-3 <= x, x <= 3], lower)
+
+
+def test_table_has_a_line_for_each_method(problem):
+    comparison = bm.compare(problem, ["auto", "reduced-penalty"])
+    lines = str(comparison).splitlines()
+    for word in ("method", "status", "value", "lower gap", "stationarity", "iterations", "time"):
+        assert word in lines[0]
+    assert [line.split()[0] for line in lines[2:4]] == ["auto", "reduced-penalty"]
+    assert comparison["auto"].value == pytest.approx(0.5, abs=1e-5)
+    assert comparison.best is not None
+    assert comparison.best.method == "auto"
+
+
+def test_variables_and_answer_of_the_problem_are_left_alone(problem):
+    problem.solve()
+    problem.variables[0].value = 0.25
+    value, solution = problem.value, problem.solution
+    bm.compare(problem, ["auto", "blocc"])
+    assert problem.variables[0].value == 0.25
+    assert problem.value == value
+    assert problem.solution is solution
+
+
+def test_every_method_starts_from_the_same_point(problem):
+    problem.variables[0].value = 0.25
+    comparison = bm.compare(problem, ["blocc", "blocc"], max_steps=3)
+    first, second = (row.solution.history["x"] for row in comparison.rows)
+    assert first[0] == pytest.approx([0.25])
+    assert np.array_equal(first, second)
+
+
+def test_settings_go_to_the_methods_that_have_them(problem):
+    comparison = bm.compare(problem, ["auto", ("blocc", {"gamma": 20.0})], max_steps=5, tolerance=1e-5)
+    assert comparison["auto"].settings == {"tolerance": 1e-5}
+    assert comparison["blocc"].settings == {"max_steps": 5, "tolerance": 1e-5, "gamma": 20.0}
+    with pytest.raises(UnknownSettingError, match="max_steps"):
+        bm.compare(problem, ["blocc"], max_stepz=5)
+    with pytest.raises(UnknownMethodError, match="blocc"):
+        bm.compare(problem, ["bloc"])
+
+
+def test_an_error_is_a_row_with_its_reason():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.nlp.cos(y) + x * y), [y <= 1], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x**2 + y**2), [0 <= x, x <= 2], lower)
+    comparison = bm.compare(problem, ["auto"])
+    assert comparison.rows[0].error.startswith("NonconvexLowerError")
+    assert "cos" in str(comparison)
+    assert comparison.best is None
+    assert comparison.plot() is not None
+
+
+def test_plot_has_values_and_gaps(problem):
+    figure = bm.compare(problem, ["auto", "blocc"], max_steps=20).plot()
+    upper, lower = figure.axes
+    assert upper.get_legend() is not None
+    assert lower.get_yscale() == "log"
+    assert len(upper.lines) >= 4
+
+
+def test_maximisation_keeps_the_users_sense():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 5], variables=[y])
+    problem = bm.BilevelProblem(cp.Maximize(3 - (x - 1) ** 2), [-3 <= x, x <= 3], lower)
+    assert bm.compare(problem, ["auto"]).best.value == pytest.approx(3.0)
+
+
+def test_methods_print_as_a_table():
+    table = str(bm.methods())
+    head = table.splitlines()[0].split()
+    assert head == ["name", "assumes", "claims", "reference"]
+    assert "reduced-penalty" in table
+    assert isinstance(bm.methods(), list)
