@@ -19,7 +19,7 @@ from blomodel.analysis.levels import shorten
 from blomodel.analysis.local import STATIONARY, study_neighbourhood
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.inner.answer import InnerStatus
-from blomodel.methods.pieces import model_has_convex_pieces
+from blomodel.reformulations.kkt import convex_objective
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def certify_point(
             x,
             y,
             multipliers,
-            has_convex_pieces=model_has_convex_pieces(model, problem.parameter_values()),
+            has_convex_pieces=convex_objective(model, problem.parameter_values()) is not None,
         )
         stationarity = facts.stationarity
         claim = Status.FEASIBLE

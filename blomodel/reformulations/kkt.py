@@ -139,7 +139,7 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
         return full
 
     if is_positive_semidefinite(hessian):
-        return PieceObjective(embed(hessian), linear, constant, "f is a convex quadratic")
+        return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
     if not model.g_is_quadratic:
         return None
     lower_hessian = model.g_hessian(x, y, p)
