@@ -313,6 +313,8 @@ def looks_unique(
     )
     _, hessian = model.lower_hessian(x, y, p, multipliers)
     curved = hessian.toarray()
+    if not (np.all(np.isfinite(curved)) and np.all(np.isfinite(fixed))):
+        return None
     if len(fixed):
         _, singular, basis = np.linalg.svd(fixed)
         free = basis[int((singular > 1e-9 * singular.max(initial=1)).sum()) :]

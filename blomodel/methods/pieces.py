@@ -212,6 +212,8 @@ def _solve_model(
     multipliers = model.split_duals(answer.duals)
     if curvature is None:
         curvature = model.f_hessian(current.x, current.y, p)
+    if not np.all(np.isfinite(curvature)):
+        return None
     pieces = model_pieces(
         model,
         current.x,
@@ -221,6 +223,8 @@ def _solve_model(
         curvature=positive_part(curvature),
         radius=radius,
     )
+    if not pieces.is_finite:  # a kink, such as the apex of a norm written as a root
+        return None
     result = _solve_pieces(run, pieces, multipliers)
     run.evaluations += result.nodes
     if result.z is None:

@@ -29,6 +29,12 @@ class PieceModel:
     n_x: int
     n_y: int
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether every derivative in the model exists."""
+        parts = (self.qp.q, self.qp.b_eq, self.qp.b_in, self.qp.A_eq.data, self.qp.A_in.data)
+        return all(bool(np.all(np.isfinite(part))) for part in parts)
+
     def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Step in x, step in y, multipliers (inequalities, then equalities)."""
         end = self.n_x + self.n_y
