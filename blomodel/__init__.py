@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+from blomodel import _source_tree as _source_tree  # makes the kernels importable from a source tree
 from blomodel import methods
 from blomodel.errors import BlomodelError
 from blomodel.problem import BilevelProblem, Lower

@@ -20,7 +20,7 @@ from blomodel.analysis.local import STATIONARY, study_neighbourhood
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.inner.answer import InnerStatus
 from blomodel.inner.multistart import MultistartLower
-from blomodel.methods.pieces import model_has_convex_pieces
+from blomodel.reformulations.kkt import convex_objective
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def certify_point(
             multipliers,
             # Without a proven lower answer only the first-order test counts, which comes first.
             has_convex_pieces=not lower.is_proven
-            or model_has_convex_pieces(model, problem.parameter_values()),
+            or convex_objective(model, problem.parameter_values()) is not None,
         )
         stationarity = facts.stationarity
         claim = Status.FEASIBLE
@@ -340,6 +340,8 @@ def looks_unique(
     )
     _, hessian = model.lower_hessian(x, y, p, multipliers)
     curved = hessian.toarray()
+    if not (np.all(np.isfinite(curved)) and np.all(np.isfinite(fixed))):
+        return None
     if len(fixed):
         _, singular, basis = np.linalg.svd(fixed)
         free = basis[int((singular > 1e-9 * singular.max(initial=1)).sum()) :]

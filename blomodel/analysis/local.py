@@ -67,12 +67,14 @@ def study_neighbourhood(
     size = x.size + y.size + multipliers.size
     if size > MAX_DENSE:
         return LocalFacts(None, False, f"too large for the test on pieces ({size} unknowns)")
+    slope = model.f_grad(x, y, p)
+    if not _is_differentiable(point, slope):
+        return LocalFacts(None, False, "a function of the model is not differentiable here")
     cone = _critical_cone(point)
     if cone is None:
         return LocalFacts(
             None, False, "the lower multipliers are not unique, so the pieces here are not known"
         )
-    slope = model.f_grad(x, y, p)
     steepness = 1 + np.abs(slope).max(initial=0)
     decrease = _largest_decrease(cone, slope)
     if decrease is None:
@@ -87,6 +89,15 @@ def study_neighbourhood(
     if len(cone.rows) == 0 and x.size <= 4 * MAX_PROBED and _is_curved_upwards(point, steepness):
         return LocalFacts(stationarity, True, "stationary, with positive curvature")
     return LocalFacts(stationarity, False, "stationary to first order")
+
+
+def _is_differentiable(point: _Point, slope: np.ndarray) -> bool:
+    model, at = point.model, (point.x, point.y, point.p)
+    parts = [slope, *(part.data for part in model.lower_hessian(*at, point.multipliers))]
+    for rows in (model.lower_in, model.lower_eq, model.upper_in, model.upper_eq):
+        linear = rows.linearise(*at)
+        parts += [linear.in_x.data, linear.in_y.data]
+    return all(bool(np.all(np.isfinite(part))) for part in parts)
 
 
 def _critical_cone(point: _Point) -> ComplementarityQP | None:

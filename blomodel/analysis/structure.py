@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
+from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import polynomial
@@ -75,7 +78,7 @@ class Structure:
         return "\n".join(lines)
 
     @staticmethod
-    def _holding(constraints, variables) -> list[str]:  # type: ignore[no-untyped-def]
+    def _holding(constraints: Sequence[Constraint], variables: Sequence[cp.Variable]) -> list[str]:
         ids = {variable.id for variable in variables}
         return [
             shorten(constraint, 50)
@@ -83,7 +86,7 @@ class Structure:
             if any(variable.id in ids for variable in constraint.variables())
         ]
 
-    def _variables(self, name: str, variables) -> Fact:  # type: ignore[no-untyped-def]
+    def _variables(self, name: str, variables: Sequence[cp.Variable]) -> Fact:
         total = sum(variable.size for variable in variables)
         names = ", ".join(f"{v.name()} {v.shape}" if v.ndim else v.name() for v in variables)
         return Fact(name, str(total), names)
@@ -131,7 +134,7 @@ class Structure:
         return Fact("KKT conditions", kind, f"{n_pairs} complementarity pairs")
 
 
-def _coupling_fact(name: str, held: list[str], constraints: list) -> Fact:  # type: ignore[type-arg]
+def _coupling_fact(name: str, held: list[str], constraints: Sequence[Constraint]) -> Fact:
     if not held:
         return Fact(name, "none", f"{len(constraints)} constraints looked at")
     return Fact(name, f"{len(held)} of {len(constraints)}", f"for example {held[0]}")

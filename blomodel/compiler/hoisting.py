@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.elementwise.power import Power
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.intervals import intervals
@@ -24,7 +25,7 @@ from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import polynomial
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.convexity import arguments
-from blomodel.compiler.derivatives import jacobian, vjp
+from blomodel.compiler.derivatives import hessian, jacobian, vjp
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.points import generic_points, pack_or_generic
 from blomodel.compiler.tape import Tape
@@ -105,6 +106,9 @@ class Hoister:
             if not is_fine:
                 affine = self.affine(expression)
                 return rewritten if affine is None else affine
+        if isinstance(rewritten, Power) and not rewritten.is_dcp():
+            norm = self.root_of_squares(expression)
+            return rewritten if norm is None else norm
         return rewritten
 
     def holds_y(self, expression: cp.Expression) -> bool:
@@ -248,6 +252,27 @@ class Hoister:
             rows.append(square + q @ self.y_vector)
         r = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
         return cp.reshape(cp.hstack(rows) + r, expression.shape, order="F")
+
+
+    def root_of_squares(self, power: Power) -> cp.Expression | None:
+        """sqrt(|F y + c|^2) as the norm it is, for plain numbers F and c; None when it is not one."""
+        inside = power.args[0]
+        if power.p.value != 0.5 or inside.size != 1:
+            return None
+        tape = lower([inside], self.blocks)
+        facts = polynomial(tape)
+        if facts.degree[0] > 2 or tape.depends_on("x") or tape.depends_on("p"):
+            return None
+        n = self.blocks[1].size
+        point = self.points[0], np.zeros(n), pack_or_generic(self.blocks[2])
+        slope = jacobian(tape, ("y",), point).toarray()[0] / 2
+        square = hessian(tape, ("y",), point).toarray() / 2
+        whole = np.block([[square, slope[:, None]], [slope[None, :], tape(*point)[:, None]]])
+        signed = signed_factor(sp.csc_array(whole))
+        if signed is None or signed[0] < 0:
+            return None
+        factor = signed[1].toarray()
+        return cp.norm(factor[:, :n] @ self.y_vector + factor[:, n], 2)
 
 
 def _slope_at_zero(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def minimise_smooth(program: SmoothProgram, start: np.ndarray, *, max_iterations
         # SLSQP has no way to step back from NaN, but does so from a large number.
         return lambda z: np.nan_to_num(function(z), nan=1e10, posinf=1e10, neginf=-1e10)
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "type": "ineq",
             "fun": finite(lambda z: -program.inequalities(z)),

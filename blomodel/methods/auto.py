@@ -15,12 +15,12 @@ from blomodel.methods.pieces import (
     answer_below,
     choose_optimistically,
     improve_by_pieces,
-    model_has_convex_pieces,
 )
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import Point, find_starts
+from blomodel.reformulations.kkt import convex_objective
 from blomodel.reformulations.value_function import PenaltyEvaluation
 
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
@@ -48,7 +48,7 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        exact = ExactPieces(run) if model_has_convex_pieces(run.model, run.p) else None
+        exact = ExactPieces(run) if convex_objective(run.model, run.p) is not None else None
         if exact is not None and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
             if exact.solve_globally(run):
                 return
@@ -116,11 +116,16 @@ def default_number_of_starts(n_x: int) -> int:
 def describe_choice(model: Model, p: np.ndarray) -> str:
     """The way that ``Auto`` takes for a problem, in a sentence."""
     n_pairs = len(model.lower_in)
-    if model_has_convex_pieces(model, p) and n_pairs <= MAX_GLOBAL_PAIRS:
+    objective = convex_objective(model, p)
+    if objective is not None and n_pairs <= MAX_GLOBAL_PAIRS:
         return (
-            f"branch and bound over the pieces of the linear KKT conditions ({n_pairs} pairs), since f "
-            "is a convex quadratic; the reduced penalty only if that does not finish"
+            f"branch and bound over the pieces of the linear KKT conditions ({n_pairs} pairs), on which "
+            f"the upper objective is a convex quadratic ({objective.source}); the reduced penalty only "
+            "if that does not finish"
         )
     starts = default_number_of_starts(model.x.size)
-    polish = "each end improved on the KKT pieces" if model.has_smooth_kkt else "no polish"
+    if objective is not None:
+        polish = "each stage improved on the pieces of the linear KKT conditions"
+    else:
+        polish = "each end improved on the KKT pieces" if model.has_smooth_kkt else "no polish"
     return f"reduced penalty F_gamma from {starts} start(s), gamma growing; {polish}"

@@ -115,6 +115,8 @@ def _direction(current: PenaltyEvaluation, run: Run, curvature: np.ndarray) -> n
     small = 1e-6 * max(1.0, np.trace(curvature) / n_x)
     quadratic = sp.csc_array(sp.block_diag([curvature, small * sp.eye_array(n_y)]))
     linear = np.concatenate([current.gradient, np.zeros(n_y)])
+    if not (np.all(np.isfinite(a_in.data)) and np.all(np.isfinite(a_eq.data))):
+        return None  # a kink: no linearisation
     _, step, *_ = solve_convex_qp(
         quadratic,
         linear,

@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.compiler.model import Model
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.complementarity import (
     ComplementarityResult,
@@ -27,11 +26,6 @@ from blomodel.reformulations.kkt import (
 MAX_GLOBAL_PAIRS = 40  # above this, branch and bound over pieces is not tried
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
 MAX_LOCAL_SIZE = 900  # variables and multipliers; above this, one model costs seconds
-
-
-def model_has_convex_pieces(model: Model, p: np.ndarray) -> bool:
-    """Whether on every piece the problem is a convex quadratic program."""
-    return convex_objective(model, p) is not None
 
 
 class ExactPieces:
@@ -218,6 +212,8 @@ def _solve_model(
     multipliers = model.split_duals(answer.duals)
     if curvature is None:
         curvature = model.f_hessian(current.x, current.y, p)
+    if not np.all(np.isfinite(curvature)):
+        return None
     pieces = model_pieces(
         model,
         current.x,
@@ -227,6 +223,8 @@ def _solve_model(
         curvature=positive_part(curvature),
         radius=radius,
     )
+    if not pieces.is_finite:  # a kink, such as the apex of a norm written as a root
+        return None
     result = _solve_pieces(run, pieces, multipliers)
     run.evaluations += result.nodes
     if result.z is None:

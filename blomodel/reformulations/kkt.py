@@ -29,6 +29,12 @@ class PieceModel:
     n_x: int
     n_y: int
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether every derivative in the model exists."""
+        parts = (self.qp.q, self.qp.b_eq, self.qp.b_in, self.qp.A_eq.data, self.qp.A_in.data)
+        return all(bool(np.all(np.isfinite(part))) for part in parts)
+
     def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Step in x, step in y, multipliers (inequalities, then equalities)."""
         end = self.n_x + self.n_y
@@ -139,7 +145,7 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
         return full
 
     if is_positive_semidefinite(hessian):
-        return PieceObjective(embed(hessian), linear, constant, "f is a convex quadratic")
+        return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
     if not model.g_is_quadratic:
         return None
     lower_hessian = model.g_hessian(x, y, p)

@@ -42,7 +42,6 @@ FORBIDDEN = {
 EXCEPTIONS = {
     ("blomodel.methods", "blomodel.solving"): "bm.methods() lists what solving registers",
     ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
-    ("blomodel.certificate", "blomodel.methods.pieces"): "asks whether the KKT pieces are convex",
     ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",
 }
 

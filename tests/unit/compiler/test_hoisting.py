@@ -7,6 +7,7 @@ from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.hoisting import Hoister, signed_factor
+from blomodel.compiler.parametric import ParametricProgram
 
 X, Y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
 DATA = cp.Parameter(nonneg=True, name="data", value=2.0)
@@ -121,3 +122,19 @@ def test_lifting_ties_a_variable_to_a_curved_factor():
     assert len(tool.bounds) == 1
     with dpp_scope():
         assert lifted.is_convex() and tool.bounds[0].is_dcp()
+
+
+def test_root_of_squares_is_a_norm() -> None:
+    """sqrt(y1^2 + (y2 - 1)^2) is not convex by cvxpy's rules as written, but it is a norm."""
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    blocks = Block("x", [x]), Block("y", [y]), Block("p", [])
+    program = ParametricProgram(
+        [cp.sqrt(y[0] ** 2 + (y[1] - 1) ** 2) - y[0] * x],
+        [y <= 5],
+        x=blocks[0],
+        y=blocks[1],
+        p=blocks[2],
+    )
+    answer = program.solve(np.array([0.5]), np.empty(0))
+    # Below slope 1 the apex (0, 1) is the minimiser.
+    np.testing.assert_allclose(answer.y, [0.0, 1.0], atol=1e-4)
