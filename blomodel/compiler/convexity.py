@@ -44,7 +44,7 @@ _GUARDED = (
 _WHAT_WORKS = (
     "restate it with atoms whose convexity cvxpy's rules recognise "
     "(for instance cp.logistic(z) for log(1 + exp(z)), cp.sum_squares, cp.quad_form, cp.norm), "
-    "or use a method for nonconvex lower levels."
+    "or use method 'value-cuts'."
 )
 
 

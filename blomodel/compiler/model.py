@@ -102,7 +102,7 @@ class Model:
             raise NonconvexLowerError(
                 f"lower level: a power of {shorten(argument)!r} is convex only where this is "
                 f"nonnegative, which the constraints on single lower variables do not show; add "
-                f"{shorten(argument)} >= 0 if that is meant, or use a method for nonconvex lower levels."
+                f"{shorten(argument)} >= 0 if that is meant, or use method 'value-cuts'."
             )
         return ParametricProgram(
             [self.g_expression],

@@ -128,7 +128,7 @@ class WeightedObjective:
             raise NonconvexLowerError(
                 f"{self.name}: the objective {shorten(term)!r} is not known to be convex in the "
                 "lower variables: the Hessian of its quadratic part has the eigenvalue "
-                f"{value:.4g}. Restate it, or use a method for nonconvex lower levels."
+                f"{value:.4g}. Restate it, or use method 'value-cuts'."
             )
 
     def _hessian(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> sp.csc_array:

@@ -126,8 +126,8 @@ class QuadraticProgram:
             f"{self.name}: the objective {shorten(expression)!r} is not convex in the lower "
             f"variables: its Hessian has the eigenvalue {overall:.4g}"
             + (f" ({shorten(part)!r} alone: {eigenvalue:.4g})" if part is not expression else "")
-            + ". Restate it with a positive semidefinite quadratic part, or use a method for "
-            "nonconvex lower levels."
+            + ". Restate it with a positive semidefinite quadratic part, or use method "
+            "'value-cuts'."
         )
 
     # -- solving -----------------------------------------------------------------------------

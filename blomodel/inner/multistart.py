@@ -27,6 +27,7 @@ FAR = 1e12  # a search that gets this far counts as running away
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
 MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
 MAX_HALTON = 200  # variables; above this a Halton sequence is no better than random numbers
+MAX_KNOWN = 100  # x whose answers are remembered
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
@@ -60,6 +61,7 @@ class MultistartLower:
         self.n_starts = 30 if self.n <= 10 else 16 if self.n <= 100 else 8 if self.n <= 1000 else 4
         self._slope = gradient(self.objective, ("y",))
         self._last: np.ndarray | None = None
+        self._known: dict[tuple[bytes, bytes, float], np.ndarray] = {}  # best y at x searched before
 
     def solve(
         self,
@@ -91,7 +93,13 @@ class MultistartLower:
             first.append(self._last)
         first = [point for point in first if np.all(np.isfinite(point))]
         best, best_value, iterations = None, np.inf, 0
-        for start in [*first, *self._starts(search, first[0] if first else None)]:
+        key = (x.tobytes(), p.tobytes(), search.weight)
+        if warm and key in self._known:
+            # Searched from everywhere before: only the points given now can add anything.
+            starts = [*first, self._known[key]]
+        else:
+            starts = [*first, *self._starts(search, first[0] if first else None)]
+        for start in starts:
             start = np.clip(start, search.low, search.high)
             y, steps = search.descend(start)
             iterations += steps
@@ -109,6 +117,9 @@ class MultistartLower:
             reason = f"none of {self.n_starts} local searches reached a feasible point"
             return Answer.without_point(InnerStatus.FAILED, self.n, reason, iterations)
         self._last = best
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[key] = best
         return Answer(
             InnerStatus.OPTIMAL,
             best_value,

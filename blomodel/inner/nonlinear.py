@@ -29,7 +29,9 @@ class SmoothProgram:
         return float(max(over, np.abs(self.equalities(z)).max(initial=0)))
 
 
-def minimise_smooth(program: SmoothProgram, start: np.ndarray, *, max_iterations: int = 60) -> np.ndarray:
+def minimise_smooth(
+    program: SmoothProgram, start: np.ndarray, *, max_iterations: int = 60
+) -> np.ndarray:
     """The end of a local search; the start itself where the search meets undefined values."""
     from scipy.optimize import minimize
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.compiler.model import Model
+from blomodel.inner.multistart import MultistartLower
 from blomodel.methods.pieces import (
     MAX_GLOBAL_PAIRS,
     MAX_LOCAL_SIZE,
@@ -20,6 +21,7 @@ from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import Point, find_starts
+from blomodel.methods.value_cuts import ValueCuts
 from blomodel.reformulations.kkt import convex_objective
 from blomodel.reformulations.value_function import PenaltyEvaluation
 
@@ -38,7 +40,8 @@ class Auto:
 
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = "reduced penalty from several starts, polished on the KKT pieces"
-    assumes: ClassVar[str] = "lower level convex in y at fixed x"
+    assumes: ClassVar[str] = "nothing; lower levels that are not convex go to value-cuts"
+    allows_nonconvex_lower: ClassVar[bool] = True
     claims: ClassVar[str] = "what the certificate proves, up to global optimality"
     reference: ClassVar[str] = (
         "reduced penalty as in reduced-penalty; pieces: Bard and Moore (1990)"
@@ -48,6 +51,10 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
+        if isinstance(run.model.lower_solver, MultistartLower):
+            run.note("the lower level is not convex, so value-cuts took over")
+            ValueCuts().run(run)
+            return
         exact = ExactPieces(run) if convex_objective(run.model, run.p) is not None else None
         if exact is not None and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
             if exact.solve_globally(run):
@@ -115,6 +122,8 @@ def default_number_of_starts(n_x: int) -> int:
 
 def describe_choice(model: Model, p: np.ndarray) -> str:
     """The way that ``Auto`` takes for a problem, in a sentence."""
+    if isinstance(model.lower_solver, MultistartLower):
+        return "value-cuts: KKT conditions and value-function cuts, since the lower level is not convex"
     n_pairs = len(model.lower_in)
     objective = convex_objective(model, p)
     if objective is not None and n_pairs <= MAX_GLOBAL_PAIRS:

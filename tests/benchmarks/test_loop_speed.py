@@ -129,7 +129,7 @@ def test_close_to_handwritten_code(method, problem, n, monkeypatch, capsys):
 def test_time_of_an_iteration_grows_with_n(problem, monkeypatch, capsys):
     sizes, times, by_hand_times = [1000, 10_000, 100_000, 1_000_000], [], []
     if problem == "lasso":
-        sizes.pop()  # stating and splitting it takes minutes; the loop itself does not mind
+        sizes = sizes[:2]  # recognising its sets and prox terms takes 36 times as long at 10 times the n
     for n in sizes:
         with monkeypatch.context() as patch:
             ours, _, theirs, _ = prepare(patch, "meha", problem, n)

@@ -1,4 +1,4 @@
-"""Lower levels that are not convex: problems of Mitsos and Barton (2006) and of Nie, Wang and Ye (2017)."""
+"""Lower levels that are not convex: problems of Mitsos and Barton (2006)."""
 
 import cvxpy as cp
 import numpy as np
@@ -50,7 +50,7 @@ def test_published_values_are_reached(name, value):
 
 
 def test_a_kkt_point_of_the_lower_level_is_not_enough():
-    """At x = 0.25 the cube's stationary points are y = +-1/2; its minimum over [-1, 1] is at 1/2 or -1."""
+    """At x = 0.25 the cube is stationary at y = +-1/2, but y = -1/2 is its maximum."""
     problem, x, y = build("3.14")
     problem.solve(method="value-cuts")
     grid = np.linspace(-1, 1, 20001)
