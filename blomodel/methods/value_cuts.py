@@ -15,6 +15,7 @@ from blomodel.reformulations.value_cuts import ValueCutRelaxation
 
 LEVELS = (1.0, 1e-2, 1e-5, 1e-8)  # of relaxed complementarity
 FEASIBLE = 1e-5  # violation up to which the end of a local search counts
+PATIENCE = 2  # rounds without a better point before giving up
 ASKED = 3  # ends of local searches, best first, at which the lower level is asked in each round
 
 
@@ -62,6 +63,7 @@ class ValueCuts:
         self, run: Run, starts: list[np.ndarray], y: np.ndarray, cuts: list[np.ndarray], has_kkt: bool
     ) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
+        idle = 0  # rounds without a better point
         for _ in range(self.max_rounds):
             n_cuts, best = len(cuts), run.best()
             points = [(x, y) for x in starts]
@@ -76,13 +78,15 @@ class ValueCuts:
             ends.sort(key=lambda end: end[0])
             for _, z in ends[:ASKED]:
                 self._ask_below(run, *relaxation.split(z)[:2], cuts)
-            best = run.best()
+            before, best = best, run.best()
             if best is not None:
                 run.step(value=best.value, gap=best.gap)
+                gain = np.inf if before is None else before.value - best.value
+                idle = 0 if gain > 1e-4 * (1 + abs(best.value)) else idle + 1
             small = 1e-5 * (1 + abs(best.value)) if best is not None else 0.0
             if ends and best is not None and ends[0][0] >= best.value - small:
                 break  # the relaxation promises nothing better
-            if len(cuts) == n_cuts:
+            if len(cuts) == n_cuts or idle >= PATIENCE:
                 break
 
     def _minimise(

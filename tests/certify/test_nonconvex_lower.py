@@ -109,7 +109,7 @@ def test_concave_only_where_x_is_negative():
 
 
 def test_methods_that_do_not_declare_it_refuse():
-    for method in ("auto", "blocc", "reduced-penalty"):
+    for method in ("blocc", "reduced-penalty"):
         with pytest.raises(NonconvexLowerError):
             double_well().solve(method=method)
 

@@ -60,7 +60,7 @@ def test_an_error_is_a_row_with_its_reason():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize(cp.nlp.cos(y) + x * y), [y <= 1], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x**2 + y**2), [0 <= x, x <= 2], lower)
-    comparison = bm.compare(problem, ["auto"])
+    comparison = bm.compare(problem, ["blocc"])
     assert comparison.rows[0].error.startswith("NonconvexLowerError")
     assert "cos" in str(comparison)
     assert comparison.best is None

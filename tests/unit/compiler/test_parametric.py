@@ -192,7 +192,7 @@ def test_infeasible_and_unbounded_are_ordinary_answers():
 
 
 def test_nonconvex_lower_level_is_refused_by_name():
-    with pytest.raises(NonconvexLowerError, match=r"eigenvalue -2.*y\[1\].*nonconvex lower levels"):
+    with pytest.raises(NonconvexLowerError, match=r"eigenvalue -2.*y\[1\].*value-cuts"):
         program(lambda x, y: ([y[0] ** 2 + x[0] * y[0] - y[1] ** 2], [y <= 1, y >= -1]))
 
 
