@@ -213,19 +213,21 @@ class BilevelProblem:
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
         from blomodel.solving import solve_problem
+        from blomodel.threads import one_blas_thread
 
         began = time.perf_counter()
-        return solve_problem(
-            self,
-            method,
-            began=began,
-            verbose=verbose,
-            time_limit=time_limit,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
-            seed=seed,
-            settings=settings,
-        )
+        with one_blas_thread():
+            return solve_problem(
+                self,
+                method,
+                began=began,
+                verbose=verbose,
+                time_limit=time_limit,
+                max_iterations=max_iterations,
+                tolerance=tolerance,
+                seed=seed,
+                settings=settings,
+            )
 
     def __repr__(self) -> str:
         upper = ", ".join(variable.name() for variable in self.levels.upper)

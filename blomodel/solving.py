@@ -17,7 +17,6 @@ from blomodel.methods.run import Run, StopRun
 from blomodel.methods.starts import spread
 from blomodel.solution import Solution
 from blomodel.status import Status
-from blomodel.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -38,32 +37,6 @@ def solve_problem(
     settings: dict[str, Any],
 ) -> float:
     """See BilevelProblem.solve."""
-    with one_blas_thread():
-        return _solve(
-            problem,
-            method,
-            began=began,
-            verbose=verbose,
-            time_limit=time_limit,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
-            seed=seed,
-            settings=settings,
-        )
-
-
-def _solve(
-    problem: BilevelProblem,
-    method: str,
-    *,
-    began: float,
-    verbose: bool,
-    time_limit: float | None,
-    max_iterations: int | None,
-    tolerance: float,
-    seed: int,
-    settings: dict[str, Any],
-) -> float:
     chosen = create_method(method, settings)
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
