@@ -25,6 +25,7 @@ from blomodel.methods.value_cuts import ValueCuts
 from blomodel.reformulations.kkt import convex_objective
 from blomodel.reformulations.value_function import PenaltyEvaluation
 
+MAX_CUT_SIZE = 60  # variables and rows up to which value-cuts is tried as a last resort
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
 
 
@@ -77,6 +78,12 @@ class Auto:
             if agreement >= ENOUGH_AGREEMENT:
                 run.note(f"{agreement} starts ended at the best value, so the others were left out")
                 break
+        # Where f + gamma g is not convex in y there was no path to follow, only single starts.
+        has_path = "gamma" in run.history
+        model = run.model
+        size = model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq)
+        if (run.best() is None or not has_path) and not run.is_infeasible and size <= MAX_CUT_SIZE:
+            ValueCuts().run(run)
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
