@@ -45,6 +45,7 @@ class ExactPieces:
         self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
         self.split = pieces.split
         self.constant = objective.constant
+        self._tried: set[bytes] = set()  # pieces that a walk has started from
 
     def solve_globally(self, run: Run, *, node_limit: int = 4000, time_limit: float = 4.0) -> bool:
         """Branch and bound over all pieces; True when it settles the problem."""
@@ -75,6 +76,11 @@ class ExactPieces:
     ) -> Candidate | None:
         """Walk from piece to piece, starting where the point lies."""
         start = np.concatenate([x, y, multipliers])
+        pieces = self.qp.pieces
+        first = pieces.round(start, pieces.free_sides).tobytes()
+        if first in self._tried:
+            return None
+        self._tried.add(first)
         result = solve_locally(self.qp, start, time_limit=run.remaining)
         run.evaluations += result.nodes
         if result.z is None:

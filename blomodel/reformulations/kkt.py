@@ -117,6 +117,19 @@ class PieceObjective:
 
 
 def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
+    """The upper objective as a convex quadratic on the pieces; None where it is not one.
+
+    Found once for each value of the parameters, since method, certificate and explanation ask.
+    """
+    found: dict[bytes, PieceObjective | None] = model.__dict__.setdefault("_piece_objectives", {})
+    key = p.tobytes()
+    if key not in found:
+        found.clear()
+        found[key] = _find_convex_objective(model, p)
+    return found[key]
+
+
+def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     r"""The upper objective as a convex quadratic on the pieces, if it can be written as one.
 
     Where f itself is not convex, products of x and y may cancel against those of the lower level:
