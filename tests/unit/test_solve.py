@@ -195,6 +195,22 @@ def test_semidefinite_upper_set():
     assert problem.solve() == pytest.approx(2.0, abs=1e-3)
 
 
+def test_semidefinite_lower_level():
+    """Y = (t/2 - 1/40) times the matrix of ones, so t minimises (t/2 - 13/40)^2 + t^2/100: t = 5/8."""
+    t, y = cp.Variable(name="t"), cp.Variable((2, 2), PSD=True, name="Y")
+    swap = np.array([[0.0, 1.0], [1.0, 0.0]])
+    lower = bm.Lower(
+        cp.Minimize(cp.sum_squares(y - t * swap) + 0.1 * cp.trace(y)), [], variables=[y]
+    )
+    problem = bm.BilevelProblem(
+        cp.Minimize((y[0, 1] - 0.3) ** 2 + 0.01 * t**2), [t >= -2, t <= 2], lower
+    )
+    assert problem.solve() == pytest.approx(0.0040625, abs=1e-6)
+    assert t.value == pytest.approx(0.625, abs=1e-3)
+    np.testing.assert_allclose(y.value, 0.2875, atol=1e-3)
+    assert problem.certificate.accepted
+
+
 def test_conic_lower_level_with_exponential_and_norm():
     x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
     lower = bm.Lower(
