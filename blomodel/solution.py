@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blomodel.status import Status
+
+if TYPE_CHECKING:
+    from blomodel.no_answer import NoAnswer
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Solution:
         "time limit", "iteration limit" or "user" when the method did not end by itself.
     notes : tuple of str
         Remarks of the method.
+    no_answer : NoAnswer or None
+        Why there is no answer, where there is none.
     """
 
     status: Status
@@ -46,6 +52,7 @@ class Solution:
     notes: tuple[str, ...]
     history: dict[str, np.ndarray] = field(repr=False)
     multipliers: list[np.ndarray] = field(repr=False)
+    no_answer: NoAnswer | None = None
 
     @property
     def total_time(self) -> float:

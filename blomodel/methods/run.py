@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
+
+
+def _empty_history() -> dict[str, list[float]]:
+    return defaultdict(list)
 
 
 class StopRun(Exception):  # noqa: N818 - a signal, not an error
@@ -46,8 +50,25 @@ class Candidate:
         return max(self.violation, self.gap)
 
 
+@dataclass(kw_only=True)
+class Findings:
+    """What a method leaves behind."""
+
+    iterations: int = 0
+    evaluations: int = 0
+    history: dict[str, list[float]] = field(default_factory=_empty_history)
+    candidates: list[Candidate] = field(default_factory=list)
+    bound: float = -np.inf  # no feasible point has a smaller upper objective
+    bound_source: str = ""
+    notes: list[str] = field(default_factory=list)
+    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
+    is_infeasible: bool = False
+    is_unbounded: bool = False
+    stopped_by: str | None = None
+
+
 @dataclass
-class Run:
+class Run(Findings):
     """What a method is given and what it leaves behind."""
 
     model: Model
@@ -57,19 +78,9 @@ class Run:
     seed: int
     time_limit: float | None = None
     max_iterations: int | None = None
+    n_jobs: int = 1
     progress: Callable[[str], None] | None = None
     began: float = field(default_factory=time.perf_counter)
-    iterations: int = 0
-    evaluations: int = 0
-    history: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    candidates: list[Candidate] = field(default_factory=list)
-    bound: float = -np.inf  # no feasible point has a smaller upper objective
-    bound_source: str = ""
-    notes: list[str] = field(default_factory=list)
-    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
-    is_infeasible: bool = False
-    is_unbounded: bool = False
-    stopped_by: str | None = None
 
     @property
     def elapsed(self) -> float:
@@ -98,6 +109,28 @@ class Run:
             text = "  ".join(f"{name} {figure:.6g}" for name, figure in figures.items())
             self.progress(f"{self.iterations:5d}  {self.elapsed:7.2f} s  {text}")
         self.check_limits()
+
+    @property
+    def findings(self) -> Findings:
+        """What was found, without the model."""
+        return Findings(**{part.name: getattr(self, part.name) for part in fields(Findings)})
+
+    def absorb(self, other: Findings) -> None:
+        """Take over what a run of the same problem found elsewhere; stop if it met a limit."""
+        self.iterations += other.iterations
+        self.evaluations += other.evaluations
+        for name, figures in other.history.items():
+            self.history[name] += figures
+        self.candidates += other.candidates
+        self.tried += other.tried
+        for note in other.notes:
+            self.note(note)
+        if other.bound > self.bound:
+            self.bound, self.bound_source = other.bound, other.bound_source
+        self.is_infeasible |= other.is_infeasible
+        self.is_unbounded |= other.is_unbounded
+        if other.stopped_by is not None:
+            raise StopRun(other.stopped_by)
 
     def note(self, text: str) -> None:
         """Keep a remark for the report."""

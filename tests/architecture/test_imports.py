@@ -32,6 +32,8 @@ FORBIDDEN = {
     "blomodel.reformulations": tuple(name for name in ABOVE if name != "reformulations"),
     "blomodel.methods": ("problem", "solving", "solution", "certificate", "report", "cli"),
     "blomodel.certificate": ("problem", "solving", "methods", "report", "cli"),
+    "blomodel.lower_check": ("problem", "solving", "certificate", "methods", "report", "cli"),
+    "blomodel.outcome": ("problem", "solving", "report", "cli"),
     "blomodel.solution": ("problem", "solving", "methods", "report", "cli"),
     "blomodel.solving": ("problem", "report", "cli"),
     "blomodel.problem": ("report", "cli"),
@@ -42,7 +44,10 @@ FORBIDDEN = {
 EXCEPTIONS = {
     ("blomodel.methods", "blomodel.solving"): "bm.methods() lists what solving registers",
     ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
-    ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",
+    **{
+        ("blomodel.reformulations.reformulation", f"blomodel.report.{part}"): "writes its formula"
+        for part in ("mathematics", "notation")
+    },
 }
 
 
