@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
+LARGE = 2000  # lower variables and rows above which asking the lower level again costs too much
+SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
 Point = tuple[np.ndarray, np.ndarray]
@@ -123,6 +125,10 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
         chosen = choose_optimistically(run, x)
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
 
+    model = run.model
+    if model.y.size + len(model.lower_in) + len(model.lower_eq) > LARGE:
+        return None
+    latest = min(deadline, time.perf_counter() + max(SHORT, 0.05 * run.elapsed))
     looked = Attainment(
         run.model,
         run.p,
@@ -131,7 +137,7 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
         tolerance=run.tolerance,
         violation=run.violation,
         optimistic_value=optimistic_value,
-        is_over=lambda: time.perf_counter() > deadline,
+        is_over=lambda: time.perf_counter() > latest,
     )
     return looked.look()
 

@@ -139,12 +139,15 @@ axes.plot(
 axes.plot(
     (5.0, 9.0, 20.0), bottoms, "v", color="#D55E00", markersize=9, label="indifferent customers are not"
 )
-axes.plot(safe_price, safe.pessimistic, "s", color="#009E73", markersize=7, label="safe price found")
+label = f"safe price found: {safe_price:.3f}, at least {safe.pessimistic:.1f}"
+axes.plot(
+    safe_price, safe.pessimistic, "s", color="#009E73", markersize=15, fillstyle="none", label=label
+)
 axes.annotate(
     f"optimistic solution\nprice {best_price:g}, revenue {best_value:g}",
     (best_price, best_value), xytext=(22, -4), textcoords="offset points",
 )  # fmt: skip
-axes.set(xlabel="price", ylabel="revenue", xlim=(0, 26), ylim=(-15, 470), title="Each limit is a cliff")
+axes.set(xlabel="price", ylabel="revenue", xlim=(0, 30), ylim=(-15, 470), title="Each limit is a cliff")
 axes.grid(alpha=0.3)
 axes.legend(frameon=False, loc="upper right")
 figure.savefig(options.save, dpi=150)

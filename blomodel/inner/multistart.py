@@ -30,6 +30,10 @@ MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
 MAX_HALTON = 200  # variables; above this a Halton sequence is no better than random numbers
 MAX_KNOWN = 100  # x whose answers are remembered
 FEWEST = 4  # searches of one call, however late it is
+MAX_SCANNED = 30  # variables up to which each coordinate is looked along
+SCAN_POINTS = 121  # on a coordinate
+MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
+MAX_SWEEPS = 4  # over the coordinates
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
@@ -125,6 +129,8 @@ class MultistartLower:
         if best is None:
             reason = f"none of {n_searches} local searches reached a feasible point"
             return Answer.without_point(InnerStatus.FAILED, self.n, reason, iterations)
+        if n_searches == len(starts) and not (warm and key in self._known):
+            best, best_value = self._scan(search, best, best_value)
         self._last = best
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
@@ -144,6 +150,51 @@ class MultistartLower:
         search = _Search(self, x, p, 1.0, 1e-9)
         with one_blas_thread():
             return search.descend(np.clip(start, search.low, search.high))[0]
+
+    def _scan(self, search: _Search, best: np.ndarray, best_value: float) -> tuple[np.ndarray, float]:
+        """Look along each coordinate through the best point, all the way, and search from lower ones.
+
+        Local searches from spread starts seldom have every coordinate in its best basin at once.
+        """
+        if self.n > MAX_SCANNED:
+            return best, best_value
+        reach = RADII[-1] * (1 + np.abs(best))
+        low = np.where(np.isfinite(search.low), search.low, best - reach)
+        high = np.where(np.isfinite(search.high), search.high, best + reach)
+        for _ in range(MAX_SWEEPS):
+            before = best_value
+            for k in range(self.n):
+                for start in self._lower_along(search, best, best_value, k, low[k], high[k]):
+                    y, _ = search.descend(start)
+                    for point in (y, start):
+                        value = search.value(point)
+                        if search.is_feasible(point) and value < best_value:
+                            best, best_value = point.copy(), value
+            if not best_value < before - 1e-9 * (1 + abs(before)):
+                break
+        return best, best_value
+
+    def _lower_along(
+        self, search: _Search, best: np.ndarray, best_value: float, k: int, low: float, high: float
+    ) -> list[np.ndarray]:
+        """Points along coordinate k from which a search may end lower.
+
+        In few variables the valleys of the scan, since its points may lie on the slope of a better one;
+        in many only a point that is lower already.
+        """
+        points = np.repeat(best[None, :], SCAN_POINTS + 2, axis=0)
+        points[1:-1, k] = np.linspace(low, high, SCAN_POINTS)
+        values = np.full(SCAN_POINTS + 2, np.inf)
+        for number in range(1, SCAN_POINTS + 1):
+            if search.is_feasible(points[number]):
+                values[number] = search.value(points[number])
+        if self.n > MAX_VALLEYS:
+            lowest = int(np.argmin(values))
+            return [points[lowest]] if values[lowest] < best_value else []
+        is_valley = (values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])
+        valleys = 1 + np.flatnonzero(is_valley & np.isfinite(values[1:-1]))
+        order = valleys[np.argsort(values[valleys])]
+        return [points[number] for number in order[:N_VALLEYS]]
 
     def _starts(self, search: _Search, center: np.ndarray | None) -> list[np.ndarray]:
         """Halton points over the bounds of y; where a side is open, around the given point."""

@@ -119,7 +119,8 @@ def search_around_the_best(search: StartSearch) -> None:
         reach = KICK * np.std(best.x) + 1e-3 * (1 + np.abs(best.x))
         wishes = best.x + reach * draw.standard_normal((KICKS, best.x.size))
         starts = [nearest_allowed(run, wish) for wish in wishes]
-        for _ in search_each(search, [Task(*start) for start in starts if start is not None]):
+        tasks = [Task(*start, is_near_best=True) for start in starts if start is not None]
+        for _ in search_each(search, tasks):
             run.check_limits()
         after = run.best()
         if after is None or after.value >= best.value - run.tolerance * (1 + abs(best.value)):
@@ -157,9 +158,10 @@ class StartSearch:
             return np.inf if end is None else end.value
         if self.smoothed is not None:
             reached = self.smoothed.search(task.x, is_first=task.is_first)
-            if np.isfinite(reached) and model.x.size > MAX_BOTH_PATHS:
+            is_brief = task.is_near_best or model.x.size > MAX_BOTH_PATHS
+            if np.isfinite(reached) and is_brief:
                 return reached
-            # Where starts are cheap, the other kind of path often ends elsewhere, and now and then better.
+            # Where starts are cheap: the other kind of path often ends elsewhere, at times better.
             return min(reached, self._follow_penalty(start, self.exact))
         return self._follow_penalty(start, self.exact)
 

@@ -33,6 +33,7 @@ class Task:
     x: np.ndarray
     y: np.ndarray
     is_first: bool = False  # the one start that may take its time
+    is_near_best: bool = False  # a start beside the best point, to be searched briefly
 
 
 class Search(Protocol):

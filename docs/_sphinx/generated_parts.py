@@ -1,0 +1,161 @@
+"""Parts of pages that are made from the library itself, so that they cannot fall behind it.
+
+A line such as ``{{ method_facts("meha") }}`` in a page is replaced by what the function of that
+name returns, before the page is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import blomodel as bm
+from blomodel import errors
+from blomodel.methods.registry import MethodInfo, method_classes
+
+PAGES = Path(__file__).resolve().parents[1]
+PLACEHOLDER = re.compile(r"^\{\{ (\w+)\((.*?)\) \}\}$", re.MULTILINE)
+COSTS = re.compile(r"^costs: (.+)$", re.MULTILINE)
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a Markdown table."""
+    return " ".join(str(text).split()).replace("|", r"\|").replace("*", r"\*").replace("_", r"\_")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def costs(name: str) -> str:
+    """What a method's page says about the work of one step."""
+    found = COSTS.search((PAGES / "methods" / f"{name}.md").read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"docs/methods/{name}.md does not say what a step costs.")
+    return found[1]
+
+
+def information(name: str) -> MethodInfo:
+    """The registry's entry."""
+    return next(info for info in bm.methods() if info.name == name)
+
+
+def method_table() -> str:
+    """Every method with what it assumes, costs and claims, and where it comes from."""
+    rows = [
+        [
+            f"[{info.name}](methods/{info.name}.md)",
+            *(cell(text) for text in (info.assumes, costs(info.name), info.claims, info.reference)),
+        ]
+        for info in bm.methods()
+    ]
+    return table(["method", "assumes", "one step costs", "claims", "reference"], rows)
+
+
+def method_list() -> str:
+    """Every method with one line about what it does, for the page above the methods' pages."""
+    rows = [[f"[{info.name}]({info.name}.md)", cell(info.summary)] for info in bm.methods()]
+    names = "\n".join(info.name for info in bm.methods())
+    return table(["method", "what it does"], rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{names}\n```"
+
+
+def method_facts(name: str) -> str:
+    """What the registry knows about a method: facts, the text beside its code, settings."""
+    info = information(name)
+    facts = [
+        ["what it does", cell(info.summary)],
+        ["assumes", cell(info.assumes)],
+        ["one step costs", cell(costs(name))],
+        ["claims", cell(info.claims)],
+        ["reference", cell(info.reference)],
+    ]
+    settings = [
+        [f"`{key}`", f"`{default!r}`", cell(meaning)] for key, (default, meaning) in info.settings.items()
+    ]
+    text = inspect.cleandoc(method_classes()[name].__doc__ or "")
+    parts = [
+        table(["", ""], facts),
+        f"## The algorithm\n\n```{{eval-rst}}\n{text}\n```",
+    ]
+    if settings:
+        head = ["setting", "default", "meaning"]
+        parts.append(f"## Settings\n\nPass them to `solve()`. {table_note(info)}\n\n{table(head, settings)}")
+    return "\n\n".join(parts)
+
+
+def table_note(info: MethodInfo) -> str:
+    """How to read the defaults."""
+    if any(default is None for default, _ in info.settings.values()):
+        return "Where the default is `None`, the method chooses by itself."
+    return "The defaults need no change in most cases."
+
+
+def error_classes() -> list[type[Exception]]:
+    """The library's exceptions, the base class first."""
+    return [
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, errors.BlomodelError)
+    ]
+
+
+def error_list() -> str:
+    """Every exception: what it means and what it derives from."""
+    rows = []
+    for cls in error_classes():
+        bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
+        rows.append([f"`{cls.__name__}`", cell(inspect.getdoc(cls)), bases])
+    return table(["error", "meaning", "is also a"], rows)
+
+
+def status_list() -> str:
+    """Every status and its meaning."""
+    rows = [
+        [f"`{status}`", cell(status.meaning), "yes" if status.has_point else "no"] for status in bm.Status
+    ]
+    return table(["status", "meaning", "has a certified point"], rows)
+
+
+def atom_list() -> str:
+    """The cvxpy atoms that the compiler has a rule for."""
+    import blomodel.compiler.lowering  # noqa: F401 - registers the rules
+    from blomodel.compiler.rules import RULES
+
+    names = sorted({cls.__name__ for cls in RULES}, key=str.lower)
+    return ", ".join(f"`{name}`" for name in names)
+
+
+PARTS: dict[str, Callable[..., str]] = {
+    function.__name__: function
+    for function in (method_table, method_list, method_facts, error_list, status_list, atom_list)
+}
+
+
+def fill(text: str) -> str:
+    """The page with every placeholder replaced."""
+
+    def replace(match: re.Match[str]) -> str:
+        arguments = ast.literal_eval(f"({match[2]},)") if match[2] else ()
+        return PARTS[match[1]](*arguments)
+
+    return PLACEHOLDER.sub(replace, text)
+
+
+def fill_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Sphinx calls this with the text of each page."""
+    if Path(str(app.env.doc2path(docname))).suffix == ".md":
+        source[0] = fill(source[0])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the replacement."""
+    app.connect("source-read", fill_page)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,65 @@
+"""How the pages are built: ``sphinx-build -W --keep-going -b html docs docs/_build/html``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_sphinx"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import blomodel as bm  # noqa: E402 - after the path is set
+
+project = "blomodel"
+author = "The blomodel developers"
+copyright = author
+release = version = bm.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+    "mathml",  # the rest is in _sphinx/
+    "generated_parts",
+    "pictures",
+]
+exclude_patterns = ["_build", "_sphinx", "generated/gallery/*.ipynb", "generated/gallery/*.py"]
+suppress_warnings = ["config.cache"]  # the gallery's order is a class, which cannot be pickled
+
+# --- Markdown ------------------------------------------------------------------------------------
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+
+# --- The reference -------------------------------------------------------------------------------
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the types stand in the docstrings
+napoleon_use_ivar = True
+napoleon_google_docstring = False
+
+# --- The gallery ---------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "generated/gallery",
+    # reproduce*: takes hours and needs data; it has a page of its own
+    "ignore_pattern": r"(__init__|[/\\]_[^/\\]*|reproduce[^/\\]*)\.py$",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+}
+
+# --- Looks ---------------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = "blomodel"
+html_static_path = ["static"]
+html_css_files = ["blomodel.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+copybutton_exclude = ".linenos, .gp"
