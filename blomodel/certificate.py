@@ -85,6 +85,11 @@ class Certificate:
 
         return format_certificate(self)
 
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import certificate_html
+
+        return certificate_html(self)
+
 
 @dataclass(frozen=True)
 class _LowerSolve:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
+    from blomodel.progress import Progress
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
 
@@ -29,7 +29,7 @@ def solve_problem(
     method: str,
     *,
     began: float,
-    verbose: bool,
+    progress: Progress | None,
     time_limit: float | None,
     max_iterations: int | None,
     tolerance: float,
@@ -52,7 +52,7 @@ def solve_problem(
         seed=seed,
         time_limit=None if time_limit is None else time_limit - (compiled - began),
         max_iterations=max_iterations,
-        progress=_printer(problem) if verbose else None,
+        progress=progress,
     )
     is_interrupted = False
     try:
@@ -80,8 +80,19 @@ def solve_problem(
         certify_time=certified - solved,
         stopped_by=run.stopped_by,
         notes=tuple(run.notes),
-        history={name: np.array(figures) for name, figures in run.history.items()},
+        history=run.record(),
         multipliers=_multipliers(problem, certificate),
+        sign=problem.sign,
+        settings={
+            "tolerance": tolerance,
+            "seed": seed,
+            "time_limit": time_limit,
+            "max_iterations": max_iterations,
+            **settings,
+        },
+        values={v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
+        certificate=certificate,
+        problem=problem,
     )
     if status is Status.LOWER_INFEASIBLE:
         _raise_lower_error(run)
@@ -128,13 +139,6 @@ def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | No
     if any(variable.value is None for variable in levels.lower):
         return x, None
     return x, vector(model.y, levels.lower)
-
-
-def _printer(problem: BilevelProblem) -> Callable[[str], None]:
-    def show(line: str) -> None:
-        print(line, flush=True)
-
-    return show
 
 
 def _certify_best(

@@ -64,9 +64,7 @@ print(problem.certificate)
 
 # --- The picture ---------------------------------------------------------------------------------
 if options.save:
-    from blomodel.report import plots
-
-    plots.save(plots.plot_upper_objective(problem), options.save)
+    problem.plot(path=options.save)
     print(f"\npicture saved to {options.save}")
 
 # --- Is it right? --------------------------------------------------------------------------------

@@ -68,13 +68,23 @@ class Structure:
         """Whether an upper constraint holds a lower variable."""
         return bool(self._holding(self.problem.constraints, self.problem.levels.lower))
 
-    def explain(self) -> str:
-        """The facts, and the way that ``method="auto"`` takes, for a person."""
+    @property
+    def choice(self) -> str:
+        """The way that ``method="auto"`` takes, in a sentence."""
         from blomodel.methods.auto import describe_choice
 
+        return describe_choice(self.model, self.p)
+
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import structure_html
+
+        return structure_html(self)
+
+    def explain(self) -> str:
+        """The facts, and the way that ``method="auto"`` takes, for a person."""
         width = max(len(fact.name) for fact in self.facts)
         lines = [f"{f.name:<{width}}  {f.value}  ({f.evidence})" for f in self.facts]
-        lines += [f"{'auto':<{width}}  {describe_choice(self.model, self.p)}"]
+        lines += [f"{'auto':<{width}}  {self.choice}"]
         return "\n".join(lines)
 
     @staticmethod

@@ -42,6 +42,14 @@ FORBIDDEN = {
 EXCEPTIONS = {
     ("blomodel.methods", "blomodel.solving"): "bm.methods() lists what solving registers",
     ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
+    ("blomodel.certificate", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.analysis.structure", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.solution", "blomodel.report.background"): "what a report says of the problem",
+    ("blomodel.solution", "blomodel.report.convergence"): "solution.plot() delegates",
+    ("blomodel.solution", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.solution", "blomodel.report.page"): "solution.report() delegates",
+    ("blomodel.problem", "blomodel.report.model_math"): "notebooks show the model",
+    ("blomodel.problem", "blomodel.report.problem_plot"): "problem.plot() delegates",
     ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",
 }
 
