@@ -7,31 +7,31 @@ compiled functions that the methods use.
 
 from __future__ import annotations
 
-import warnings
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import shorten
-from blomodel.analysis.local import STATIONARY, study_neighbourhood
-from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
+from blomodel.analysis.local import STATIONARY, LocalFacts, study_neighbourhood
+from blomodel.compiler.attributes import plain_copy
+from blomodel.followers import follower_name, follower_values
 from blomodel.inner.answer import InnerStatus
-from blomodel.inner.multistart import MultistartLower
+from blomodel.lower_check import LowerCheck, check_lower, variation
 from blomodel.reformulations.kkt import convex_objective
 from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
-CLARABEL_TOLERANCES = {
-    "tol_gap_abs": 1e-10,
-    "tol_gap_rel": 1e-10,
-    "tol_feas": 1e-10,
-    "max_iter": 200,
-}
+ACCURATE = 1e-3  # of the optimal value: the smallest unit in which lower gaps are measured
+APART = 1e-2  # relative distance at which two lower answers count as different
+CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
+OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,13 @@ class Certificate:
     objective : float
         Upper objective in the user's sense.
     upper_violation, lower_violation : float
-        Largest violation of a constraint of the level, relative to 1 + the largest entry of (x, y).
+        Largest violation of a constraint of the level, relative to 1 + the largest entry of the
+        variables in that constraint.
     lower_value : float
         v(x): the lower level's optimal value at x, in the user's sense.
     lower_gap : float
-        How much better the lower level could do, relative to 1 + abs(v(x)).
+        How much better the lower level could do, relative to 1 + abs(v(x)), or to how much g varies
+        with y where that is less.
     lower_is_unique : bool or None
         Whether the lower minimiser looks unique; None: not known.
     stationarity : float or None
@@ -60,6 +62,8 @@ class Certificate:
         No bilevel feasible point has a better upper objective than this.
     multipliers : dict
         Lower constraints' multipliers at x, by position.
+    follower_gaps : dict
+        With several followers: each one's own lower gap, by its name.
     reasons : tuple of str
         Why the claim is what it is.
     """
@@ -79,6 +83,7 @@ class Certificate:
     checked_by: str
     reasons: tuple[str, ...]
     multipliers: dict[int, np.ndarray] = field(repr=False)
+    follower_gaps: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         from blomodel.report.certificate_text import format_certificate
@@ -91,16 +96,6 @@ class Certificate:
         return certificate_html(self)
 
 
-@dataclass(frozen=True)
-class _LowerSolve:
-    status: InnerStatus
-    value: float  # minimised
-    y: np.ndarray | None
-    duals: list[np.ndarray]
-    checked_by: str
-    is_proven: bool = True  # False: the value comes from local searches
-
-
 def certify_point(
     problem: BilevelProblem,
     x: np.ndarray,
@@ -109,30 +104,36 @@ def certify_point(
     tolerance: float,
     bound: float | None = None,
     bound_source: str = "",
+    deadline: float = np.inf,
 ) -> Certificate:
-    """Check the point given as flat vectors. ``bound`` is for the minimised upper objective."""
+    """Check the point given as flat vectors. ``bound`` is for the minimised upper objective.
+
+    After ``deadline``, a value of ``time.perf_counter()``, nothing is claimed beyond feasibility.
+    """
     model = problem.model
     reasons: list[str] = []
     saved = [(leaf, leaf.value) for leaf in problem.variables]
     try:
         _assign(problem, x, y)
-        scale = 1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))
         objective = float(problem.objective.args[0].value)
         g_value = problem.lower.sign * float(problem.lower.objective.args[0].value)
         upper, upper_worst = _violation(problem.constraints, problem.levels.upper)
         below, lower_worst = _violation(problem.lower.constraints, problem.levels.lower)
+        own_values = follower_values(problem.followers)
     finally:
         for leaf, value in saved:
             leaf.save_value(value)
-    lower = _solve_lower(problem, x, y)
-    gap = (g_value - lower.value) / (1 + abs(lower.value)) if lower.y is not None else np.inf
+    lower = check_lower(problem, x, y)
+    gap = np.inf
+    if lower.y is not None:
+        gap = (g_value - lower.value) / _gap_unit(problem, x, y, lower.value)
     is_finite = bool(np.isfinite(objective) and np.isfinite(g_value))
     if not is_finite:
         reasons.append("an objective is not finite at this point")
-    if not upper / scale <= tolerance:
-        reasons.append(f"infeasible above: {upper_worst} is violated by {upper:.3g}")
-    if not below / scale <= tolerance:
-        reasons.append(f"infeasible below: {lower_worst} is violated by {below:.3g}")
+    if not upper <= tolerance:
+        reasons.append(f"infeasible above: {upper_worst}")
+    if not below <= tolerance:
+        reasons.append(f"infeasible below: {lower_worst}")
     if lower.status is InnerStatus.INFEASIBLE:
         reasons.append("the lower level has no feasible answer at this x")
     elif lower.status is InnerStatus.UNBOUNDED:
@@ -140,56 +141,40 @@ def certify_point(
     elif lower.y is None:
         reasons.append("the lower level's optimal value at this x could not be computed")
     elif not gap <= tolerance:
-        best = np.array2string(lower.y, precision=6, threshold=8)
         reasons.append(
             f"the lower level can do better by {g_value - lower.value:.6g}: it reaches "
-            f"{problem.lower.sign * lower.value:.6g} at y = {best}, not "
+            f"{problem.lower.sign * lower.value:.6g} at y = {_vector(lower.y)}, not "
             f"{problem.lower.sign * g_value:.6g}"
         )
+    elif not reasons and _is_another_answer(problem, x, y, lower):
+        reasons.append(
+            f"the lower level has one answer at this x, y = {_vector(lower.y)}, and the point holds "
+            f"another y; the lower objective is so flat that the gap does not show it"
+        )
+    own_gaps: dict[str, float] = {}
+    if len(problem.followers) > 1 and lower.y is not None:
+        own_gaps = _follower_gaps(problem, x, lower.y, own_values)
+        # A large objective of one follower must not hide what another one leaves to gain.
+        reasons += [
+            f"{name} can do better by {own_gap:.3g} of its own objective"
+            for name, own_gap in own_gaps.items()
+            if not own_gap <= tolerance
+        ]
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
-    f_value = problem.sign * objective
     if accepted:
-        multipliers = _sharpest_multipliers(problem, x, y, lower)
-        unique = looks_unique(problem, x, y, multipliers)
-        if unique and not lower.is_proven:
-            unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
-        facts = study_neighbourhood(
-            model,
-            problem.parameter_values(),
-            x,
-            y,
-            multipliers,
-            # Without a proven lower answer only the first-order test counts, which comes first.
-            has_convex_pieces=not lower.is_proven
-            or convex_objective(model, problem.parameter_values()) is not None,
-        )
+        unique, facts = _study(problem, x, y, lower, deadline)
         stationarity = facts.stationarity
-        claim = Status.FEASIBLE
-        if not lower.is_proven:
-            is_level = stationarity is not None and stationarity <= STATIONARY
-            claim = Status.STATIONARY if is_level else Status.FEASIBLE
-            reasons.append("stationary to first order" if is_level else facts.reason)
-            reasons.append(
-                "the lower level is not convex: local searches found no better lower answer, which "
-                "does not prove that there is none"
-            )
-        elif bound is not None and f_value <= bound + tolerance * (1 + abs(bound)):
-            claim = Status.OPTIMAL
-            reasons.append(f"the bound from {bound_source} is reached")
-        elif facts.is_local_optimum:
-            claim = Status.LOCALLY_OPTIMAL
-            reasons.append(facts.reason)
-        else:
-            if stationarity is not None and stationarity <= STATIONARY:
-                claim = Status.STATIONARY
-            reasons.append(facts.reason)
+        distance = None
+        if bound is not None:
+            distance = (problem.sign * objective - bound) / (1 + abs(bound))
+        claim, reasons = _claim(facts, lower, distance, tolerance, bound_source)
     return Certificate(
         claim=claim,
         accepted=accepted,
         objective=objective,
-        upper_violation=upper / scale,
-        lower_violation=below / scale,
+        upper_violation=upper,
+        lower_violation=below,
         lower_value=problem.lower.sign * lower.value,
         lower_gap=gap,
         lower_is_unique=unique,
@@ -199,8 +184,85 @@ def certify_point(
         tolerance=tolerance,
         checked_by=lower.checked_by,
         reasons=tuple(reasons),
-        multipliers=dict(enumerate(lower.duals)),
+        multipliers=dict(
+            enumerate(problem.lower.reported_duals(lower.duals, [*model.y.unpack(y).values()]))
+        ),
+        follower_gaps=own_gaps,
     )
+
+
+def _claim(
+    facts: LocalFacts,
+    lower: LowerCheck,
+    distance: float | None,
+    tolerance: float,
+    bound_source: str,
+) -> tuple[Status, list[str]]:
+    """The strongest claim about a feasible and lower-optimal point, and why.
+
+    ``distance`` is how much worse f is than its bound, relatively; None without a bound.
+    """
+    is_level = facts.stationarity is not None and facts.stationarity <= STATIONARY
+    modest = Status.STATIONARY if is_level else Status.FEASIBLE
+    if not lower.is_proven:
+        return modest, [
+            "stationary to first order" if is_level else facts.reason,
+            "the lower level is not convex: local searches found no better lower answer, which "
+            "does not prove that there is none",
+        ]
+    if distance is not None and distance < -CONTRADICTION:
+        return modest, [f"f is better than the bound from {bound_source}, so that one must be wrong"]
+    if distance is not None and distance <= tolerance:
+        return Status.OPTIMAL, [f"the bound from {bound_source} is reached"]
+    if facts.is_local_optimum:
+        return Status.LOCALLY_OPTIMAL, [facts.reason]
+    return modest, [facts.reason]
+
+
+def _study(
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: float
+) -> tuple[bool | None, LocalFacts]:
+    """Whether the lower answer looks unique, and what is known of the neighbourhood."""
+    model, p = problem.model, problem.parameter_values()
+    size = x.size + y.size + len(model.lower_in) + len(model.lower_eq)
+    if time.perf_counter() + dense_seconds(size) > deadline:
+        return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
+    multipliers = _sharpest_multipliers(problem, x, y, lower)
+    unique = looks_unique(problem, x, y, multipliers)
+    if unique and not lower.is_proven:
+        unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
+    facts = study_neighbourhood(
+        model,
+        p,
+        x,
+        y,
+        multipliers,
+        # Without a proven lower answer only the first-order test counts, which comes first.
+        has_convex_pieces=not lower.is_proven or convex_objective(model, p) is not None,
+    )
+    return unique, facts
+
+
+def dense_seconds(size: int) -> float:
+    """Roughly what a solve with dense matrices of this size takes, to keep a time limit."""
+    return OVERHEAD + 5e-9 * float(size) ** 3
+
+
+def _follower_gaps(
+    problem: BilevelProblem, x: np.ndarray, best_y: np.ndarray, values: list[float]
+) -> dict[str, float]:
+    """Each follower's own gap, relative to its optimal value, by its name."""
+    saved = [(leaf, leaf.value) for leaf in problem.variables]
+    try:
+        _assign(problem, x, best_y)
+        best_values = follower_values(problem.followers)
+    finally:
+        for leaf, value in saved:
+            leaf.save_value(value)
+    return {
+        follower_name(problem.followers, k): (value - best) / (1 + abs(best))
+        for k, (value, best) in enumerate(zip(values, best_values, strict=True))
+    }
 
 
 def _assign(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> None:
@@ -212,87 +274,59 @@ def _assign(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> None:
             leaf.save_value(value.copy())
 
 
-def _violation(
-    constraints: list[Constraint], variables: tuple[cp.Variable, ...]
-) -> tuple[float, str]:
+def _violation(constraints: list[Constraint], variables: tuple[cp.Variable, ...]) -> tuple[float, str]:
+    """Largest violation relative to 1 + the largest entry of the constraint's own variables."""
     worst, label = 0.0, ""
     for constraint in constraints:
         violation = float(np.max(constraint.violation(), initial=0.0))
-        if not violation <= worst:
-            worst, label = violation, repr(shorten(constraint, 60))
+        relative = violation / _size(constraint.variables())
+        if not relative <= worst:
+            worst, label = relative, f"{shorten(constraint, 60)!r} is violated by {violation:.3g}"
     for variable in variables:
         if plain_copy(variable) is variable:
             continue
         distance = float(np.abs(variable.project(variable.value) - variable.value).max(initial=0))
-        if not distance <= worst:
-            worst, label = distance, f"an attribute of '{variable.name()}'"
+        if not distance / _size([variable]) <= worst:
+            worst = distance / _size([variable])
+            label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"
     return worst, label
 
 
-def _solve_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _LowerSolve:
-    """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
+def _size(variables: Sequence[cp.Variable]) -> float:
+    sizes = (float(np.abs(_dense(variable.value)).max(initial=0)) for variable in variables)
+    return 1 + max(sizes, default=0.0)
 
-    Where its convexity is not certain: by local searches, one of them from ``y``.
+
+def _dense(value: Any) -> np.ndarray:
+    return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
+
+
+def _gap_unit(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, value: float) -> float:
+    """What a lower gap is compared with: the optimal value, or how much g varies if that is less.
+
+    A large constant in g would otherwise hide every gap. The unit is no smaller than what the accuracy
+    of the optimal value allows.
     """
-    model, levels = problem.model, problem.levels
-    if isinstance(model.lower_solver, MultistartLower):
-        return _search_lower(problem, x, y)
-    values = list(model.x.unpack(x).values())
-    plain = [plain_copy(variable) for variable in levels.lower]
-    substitute = Substitution((*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain))
-    objective = cp.Minimize(problem.lower.sign * substitute(problem.lower.objective.args[0]))
-    constraints = [substitute(constraint) for constraint in problem.lower.constraints]
-    for variable, copy in zip(levels.lower, plain, strict=True):
-        constraints += attribute_constraints(variable, copy)
-    lower = cp.Problem(objective, constraints)
-    if lower.is_dcp():
-        solved = _solve_by_cvxpy(lower, plain)
-        if solved is not None:
-            return solved
-    return _search_lower(problem, x, y)
+    size = 1 + abs(value)
+    change = variation(problem.model, x, y, problem.parameter_values())
+    return size if change == 0 else float(np.clip(change, ACCURATE * size, size))
 
 
-def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _LowerSolve:
-    """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
-    model = problem.model
-    p = problem.parameter_values()
-    answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
-    by = "the exact quadratic form of the lower level"
-    if not is_proven:
-        by = f"{model.multistart.n_starts} local searches, not a proof"
-    has_point = answer.status.has_point
-    return _LowerSolve(
-        answer.status, answer.value, answer.y if has_point else None, answer.duals, by, is_proven
-    )
+def _is_another_answer(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck) -> bool:
+    """Whether y lies visibly away from the one minimiser that the lower level has."""
+    if lower.y is None or not lower.is_proven:
+        return False
+    if np.abs(y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
+        return False
+    return bool(looks_unique(problem, x, lower.y, problem.model.split_duals(lower.duals)))
 
 
-def _solve_by_cvxpy(lower: cp.Problem, variables: list[cp.Variable]) -> _LowerSolve | None:
-    saved = [(leaf, leaf.value) for leaf in variables]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status below
-            lower.solve(solver=cp.CLARABEL, **CLARABEL_TOLERANCES)
-    except cp.SolverError:
-        return None
-    y = None
-    if lower.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
-    for leaf, value in saved:
-        leaf.save_value(value)
-    status = {
-        cp.OPTIMAL: InnerStatus.OPTIMAL,
-        cp.OPTIMAL_INACCURATE: InnerStatus.INACCURATE,
-        cp.INFEASIBLE: InnerStatus.INFEASIBLE,
-        cp.UNBOUNDED: InnerStatus.UNBOUNDED,
-    }.get(lower.status)
-    if status is None or (status is not InnerStatus.OPTIMAL and y is not None):
-        return None
-    duals = [_dual(constraint) for constraint in lower.constraints] if y is not None else []
-    return _LowerSolve(status, float(lower.value), y, duals, "cvxpy and Clarabel")
+def _vector(y: np.ndarray | None) -> str:
+    return np.array2string(np.zeros(0) if y is None else y, precision=6, threshold=8)
 
 
 def _sharpest_multipliers(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: _LowerSolve
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck
 ) -> np.ndarray:
     """The lower multipliers that fit the KKT conditions at the point best.
 
@@ -322,15 +356,6 @@ def _sharpest_multipliers(
     return min(candidates, key=misfit)
 
 
-def _dual(constraint: Constraint) -> np.ndarray:
-    value = constraint.dual_value
-    if value is None:
-        return np.zeros(constraint.size)
-    if isinstance(value, list | tuple):
-        return np.concatenate([np.ravel(part, order="F") for part in value])
-    return np.asarray(value, dtype=float)
-
-
 def looks_unique(
     problem: BilevelProblem, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
 ) -> bool | None:
@@ -340,9 +365,7 @@ def looks_unique(
         return None
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))
-    fixed = np.vstack(
-        [rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()]
-    )
+    fixed = np.vstack([rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()])
     _, hessian = model.lower_hessian(x, y, p, multipliers)
     curved = hessian.toarray()
     if not (np.all(np.isfinite(curved)) and np.all(np.isfinite(fixed))):
@@ -354,12 +377,10 @@ def looks_unique(
     if curved.size == 0:
         return True
     lowest = np.linalg.eigvalsh((curved + curved.T) / 2).min()
-    return bool(lowest > 1e-8 * (1 + np.abs(hessian.data).max(initial=0)))
+    return bool(lowest > 1e-8 * np.abs(hessian.data).max(initial=0))
 
 
-def certify(
-    problem: BilevelProblem, x: object, y: object, *, tolerance: float = 1e-6
-) -> Certificate:
+def certify(problem: BilevelProblem, x: object, y: object, *, tolerance: float = 1e-6) -> Certificate:
     """Check a point of your own: is it feasible, and would the lower level keep it?
 
     Parameters
@@ -368,18 +389,18 @@ def certify(
     x, y : array, or dict from variable to array
         Values of the upper and of the lower variables. An array stands for a level with a single
         variable, or for all of a level's variables flattened column by column in order of occurrence.
+        A dict for y may leave out multipliers of the lower level; some that fit are then taken.
     tolerance : float
         Largest relative violation and lower gap that still pass.
     """
     problem.check_data()
-    vectors = [
-        to_vector(given, block, leaves, level)
-        for given, block, leaves, level in (
-            (x, problem.model.x, problem.levels.upper, "upper"),
-            (y, problem.model.y, problem.levels.lower, "lower"),
-        )
-    ]
-    return certify_point(problem, *vectors, tolerance=tolerance)
+    model, levels = problem.model, problem.levels
+    x_vector = to_vector(x, model.x, levels.upper, "upper")
+    if isinstance(y, dict):
+        x_values = zip(levels.upper, model.x.unpack(x_vector).values(), strict=True)
+        y = problem.lower.complete(dict(x_values), y)
+    y_vector = to_vector(y, model.y, levels.lower, "lower")
+    return certify_point(problem, x_vector, y_vector, tolerance=tolerance)
 
 
 def to_vector(given: object, block, leaves, level: str) -> np.ndarray:  # type: ignore[no-untyped-def]

@@ -31,6 +31,18 @@ class NonconvexLowerError(ModelError):
     """The lower level is not convex in its own variables, which the chosen method needs."""
 
 
+class ReformulationError(ModelError):
+    """A single-level problem was asked for whose requirements the problem does not meet."""
+
+
+class MissingSolverError(BlomodelError, ImportError):
+    """A solver that comes with an extra of the package is not installed."""
+
+
+class MissingPackageError(BlomodelError, ImportError):
+    """A package that comes with an extra of this one is not installed."""
+
+
 class UnknownMethodError(BlomodelError, ValueError):
     """No method has this name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -15,11 +15,11 @@ from blomodel.analysis.levels import (
     Levels,
     check_constants,
     check_constraints,
-    check_lower_variables,
     check_objective,
     check_parameters,
     sort_levels,
 )
+from blomodel.followers import Lower, Objective, check_followers, join_followers
 from blomodel.solution import Solution
 from blomodel.status import Status
 
@@ -32,41 +32,9 @@ if TYPE_CHECKING:
     from blomodel.analysis.structure import Structure
     from blomodel.certificate import Certificate
     from blomodel.compiler.model import Model
-
-Objective: TypeAlias = Any  # cvxpy.Minimize or cvxpy.Maximize; cvxpy leaves its args untyped
-
-
-class Lower:
-    """The lower level: it answers the upper level's decision with a minimiser (or maximiser).
-
-    Parameters
-    ----------
-    objective : cvxpy.Minimize or cvxpy.Maximize
-    constraints : list of cvxpy constraints
-        They may hold upper variables (coupled constraints).
-    variables : list of cvxpy.Variable
-        What the lower level decides; every other variable belongs to the upper level.
-    name : str, optional
-        Used in messages.
-    """
-
-    def __init__(
-        self,
-        objective: Objective,
-        constraints: Iterable[Constraint] = (),
-        variables: Sequence[cp.Variable] | None = None,
-        name: str | None = None,
-    ) -> None:
-        check_objective(objective, "lower")
-        self.objective = objective
-        self.constraints = check_constraints(constraints, "lower")
-        self.variables = check_lower_variables(variables)
-        self.name = name or "lower level"
-
-    @property
-    def sign(self) -> float:
-        """+1 when the level minimises, -1 when it maximises."""
-        return 1.0 if isinstance(self.objective, cp.Minimize) else -1.0
+    from blomodel.pessimistic import Pessimistic
+    from blomodel.reformulations.reformulation import Reformulation
+    from blomodel.sensitivity import Sensitivity
 
 
 class BilevelProblem:
@@ -81,10 +49,18 @@ class BilevelProblem:
         Of the upper level; may hold both levels' variables.
     constraints : list of cvxpy constraints
         Of the upper level; may hold lower variables.
-    lower : Lower
+    lower : Lower or list of Lower
+        Several followers each have their own variables, and none sees what the others do.
     variables : list of cvxpy.Variable, optional
         The upper variables, if they shall be checked; by default all that the lower level does not
         decide.
+
+    Attributes
+    ----------
+    followers : tuple of Lower
+        The lower level as it was stated.
+    lower : Lower
+        What stands for all followers at once, with their multipliers where the upper level uses one.
 
     Examples
     --------
@@ -102,29 +78,25 @@ class BilevelProblem:
         self,
         objective: Objective,
         constraints: Iterable[Constraint] = (),
-        lower: Lower | None = None,
+        lower: Lower | Sequence[Lower] | None = None,
         variables: Sequence[cp.Variable] | None = None,
     ) -> None:
-        from blomodel.errors import ModelError
+        from blomodel.multipliers import with_multipliers
 
         check_objective(objective, "upper")
-        if not isinstance(lower, Lower):
-            raise ModelError(
-                f"The lower level is {type(lower).__name__}; pass lower=bm.Lower(objective, "
-                "constraints, variables=[...])."
-            )
         self.objective = objective
         self.constraints = check_constraints(constraints, "upper")
-        self.lower = lower
+        self.followers = check_followers(lower)
+        upper_parts = [objective.args[0], *self.constraints]
+        joint = join_followers(self.followers)
+        check_constants([*upper_parts, joint.objective.args[0], *joint.constraints])
+        self.lower: Lower = with_multipliers(joint, upper_parts)
         self.levels: Levels = sort_levels(
-            [objective.args[0], *self.constraints],
-            lower.objective.args[0],
-            lower.constraints,
-            lower.variables,
+            upper_parts,
+            self.lower.objective.args[0],
+            self.lower.constraints,
+            self.lower.variables,
             variables,
-        )
-        check_constants(
-            [objective.args[0], *self.constraints, lower.objective.args[0], *lower.constraints]
         )
         self.status: Status | None = None
         self.solution: Solution | None = None
@@ -159,9 +131,10 @@ class BilevelProblem:
         return Model(
             self.sign * self.objective.args[0] if self.sign < 0 else self.objective.args[0],
             self.constraints,
-            -self.lower.objective.args[0] if self.lower.sign < 0 else self.lower.objective.args[0],
+            self.lower.minimised,
             self.lower.constraints,
             self.levels,
+            self.lower.partners(),
         )
 
     @property
@@ -173,8 +146,35 @@ class BilevelProblem:
         return Structure(self)
 
     def explain(self) -> str:
-        """What the problem is, which way ``auto`` takes, and why."""
-        return self.structure.explain()
+        """What the problem is, which methods apply, what ``auto`` does, and what came of a solve."""
+        from blomodel.explanation import explain
+
+        return explain(self)
+
+    def reformulate(self, name: str) -> Reformulation:
+        """The problem as a problem of one level, to read, evaluate or solve elsewhere.
+
+        Parameters
+        ----------
+        name : str
+            "value-function", "value-function-reduced", "moreau", "stationarity", "kkt" or
+            "strong-duality".
+
+        Examples
+        --------
+        >>> import cvxpy as cp, blomodel as bm
+        >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+        >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1], variables=[y])
+        >>> problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - 2) ** 2), [], lower)
+        >>> kkt = problem.reformulate("kkt")
+        >>> kkt.exactness, [multiplier.name() for multiplier in kkt.multipliers]
+        ('equivalent', ['lambda_1'])
+        >>> print(kkt.problem.constraints[0])
+        stationarity in y: 2.0 * (y + -x) + lambda_1 == 0.0
+        """
+        from blomodel.reformulations.reformulation import create_reformulation
+
+        return create_reformulation(self, name)
 
     def check_data(self) -> None:
         """Raise when a parameter has no value or one that is not finite."""
@@ -193,6 +193,7 @@ class BilevelProblem:
         max_iterations: int | None = None,
         tolerance: float = 1e-6,
         seed: int = 0,
+        n_jobs: int = 1,
         **settings: Any,
     ) -> float:
         """Solve, set every variable's value, and certify the answer.
@@ -210,6 +211,10 @@ class BilevelProblem:
             Largest relative violation and lower gap of an acceptable answer.
         seed : int
             Of the start points; the same seed gives the same answer.
+        n_jobs : int
+            Processes that search from several starts at once, where the method has any; -1: one for
+            each core. Above 1 this needs joblib, whose ``parallel_config`` also sends the searches to
+            a Dask or Ray cluster.
         **settings
             Settings of the method.
 
@@ -236,6 +241,7 @@ class BilevelProblem:
                 max_iterations=max_iterations,
                 tolerance=tolerance,
                 seed=seed,
+                n_jobs=n_jobs,
                 settings=settings,
             )
 
@@ -274,6 +280,65 @@ class BilevelProblem:
         from blomodel.report.model_math import model_latex
 
         return f"$$\n{model_latex(self)}\n$$"
+    def pessimistic(self, x: object = None, *, search: int = 0) -> Pessimistic:
+        """What the upper level gets when the lower level chooses against it.
+
+        Among the lower minimisers at the answer's x (the problem is solved first if need be), the one
+        with the worst upper objective is looked for. With a lower level that is convex, and an upper
+        objective that is concave (or affine) in y, the worst value is proven; otherwise it is
+        the worst that was found, with a bound where one is known.
+
+        Parameters
+        ----------
+        x : array, or dict from variable to array, optional
+            Another decision of the upper level to look at.
+        search : int
+            Look at about this many x and return the one with the best pessimistic value, among those at
+            which no lower minimiser found violates an upper constraint. This is a search, no proof.
+
+        Examples
+        --------
+        The follower does not care about y, so the upper level may get anything from 1 to 4.
+
+        >>> import cvxpy as cp, blomodel as bm
+        >>> x, y, z = cp.Variable(name="x"), cp.Variable(name="y"), cp.Variable(name="z")
+        >>> lower = bm.Lower(cp.Minimize((z - x) ** 2), [0 <= y, y <= 3, y + z >= 0], variables=[y, z])
+        >>> problem = bm.BilevelProblem(cp.Minimize(1 + x**2 + y), [], lower)
+        >>> round(problem.solve(), 6)
+        1.0
+        >>> result = problem.pessimistic()
+        >>> [round(value, 6) for value in result.bracket], result.lower_is_unique, result.is_proven
+        ([1.0, 4.0], False, True)
+        """
+        from blomodel.pessimistic import look_pessimistically
+        from blomodel.threads import one_blas_thread
+
+        with one_blas_thread():
+            return look_pessimistically(self, x, search)
+
+    def sensitivity(self) -> Sensitivity:
+        """Derivative of the optimal value in each ``cp.Parameter``, at the answer of the last solve.
+
+        A parameter without a derivative has None, and ``reasons`` says why: a kink, an answer that is
+        not isolated, multipliers that are not determined.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, blomodel as bm
+        >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+        >>> target = cp.Parameter(value=3.0, name="target")
+        >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1], variables=[y])
+        >>> problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - target) ** 2), [], lower)
+        >>> round(problem.solve(), 6)
+        4.0
+        >>> round(float(problem.sensitivity()[target]), 6)
+        4.0
+        """
+        from blomodel.sensitivity import find_sensitivity
+
+        if self.solution is None:
+            self.solve()
+        return find_sensitivity(self)
 
     def __repr__(self) -> str:
         upper = ", ".join(variable.name() for variable in self.levels.upper)

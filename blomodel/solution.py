@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from blomodel.certificate import Certificate
+    from blomodel.no_answer import NoAnswer
     from blomodel.problem import BilevelProblem
     from blomodel.report.background import Background
 
@@ -45,6 +46,8 @@ class Solution:
         "time limit", "iteration limit" or "user" when the method did not end by itself.
     notes : tuple of str
         Remarks of the method.
+    no_answer : NoAnswer or None
+        Why there is no answer, where there is none.
     sign : float
         +1 when the upper level minimises, -1 when it maximises.
     settings : dict
@@ -70,6 +73,7 @@ class Solution:
     notes: tuple[str, ...]
     history: dict[str, np.ndarray] = field(repr=False)
     multipliers: list[np.ndarray] = field(repr=False)
+    no_answer: NoAnswer | None = None
     sign: float = field(default=1.0, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     values: dict[str, np.ndarray] = field(default_factory=dict, repr=False)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.certificate import Certificate, certify_point
+from blomodel.analysis.levels import shorten
+from blomodel.certificate import Certificate, dense_seconds
 from blomodel.errors import DataError, LowerLevelError, UnknownSettingError
-from blomodel.inner.answer import InnerStatus
+from blomodel.inner.multistart import MultistartLower
+from blomodel.methods.parallel import check_jobs
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run, StopRun
-from blomodel.methods.starts import spread
+from blomodel.outcome import Outcome, settle
 from blomodel.solution import Solution
 from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
     from blomodel.progress import Progress
-
-MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
 
 
 def solve_problem(
@@ -34,9 +34,13 @@ def solve_problem(
     max_iterations: int | None,
     tolerance: float,
     seed: int,
+    n_jobs: int,
     settings: dict[str, Any],
+    is_explained: bool = True,
 ) -> float:
     """See BilevelProblem.solve."""
+    used = time.process_time()
+    check_jobs(n_jobs)
     chosen = create_method(method, settings)
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
@@ -52,8 +56,11 @@ def solve_problem(
         seed=seed,
         time_limit=None if time_limit is None else time_limit - (compiled - began),
         max_iterations=max_iterations,
+        n_jobs=n_jobs,
         progress=progress,
     )
+    if time_limit is not None:
+        _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
     is_interrupted = False
     try:
         chosen.run(run)
@@ -62,16 +69,19 @@ def solve_problem(
     except KeyboardInterrupt:
         run.stopped_by, is_interrupted = "user", True
     solved = time.perf_counter()
-    if not run.candidates and not is_interrupted:
-        probe_lower_level(run)
-    certificate, point, source = _certify_best(problem, run, tolerance)
+    outcome = settle(
+        problem,
+        run,
+        deadline=np.inf if time_limit is None else began + time_limit,
+        is_interrupted=is_interrupted,
+        is_explained=is_explained,
+    )
     certified = time.perf_counter()
-    status = _status(run, certificate, is_interrupted)
-    value = _record(problem, status, certificate, point)
+    value = _record(problem, outcome)
     problem.solution = Solution(
-        status=status,
+        status=outcome.status,
         method=method,
-        source=source,
+        source=outcome.source,
         value=value,
         iterations=run.iterations,
         evaluations=run.evaluations,
@@ -81,27 +91,50 @@ def solve_problem(
         stopped_by=run.stopped_by,
         notes=tuple(run.notes),
         history=run.record(),
-        multipliers=_multipliers(problem, certificate),
+        multipliers=_multipliers(problem, outcome.certificate),
         sign=problem.sign,
         settings={
             "tolerance": tolerance,
             "seed": seed,
             "time_limit": time_limit,
             "max_iterations": max_iterations,
+            "n_jobs": n_jobs,
             **settings,
         },
         values={v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
-        certificate=certificate,
+        certificate=outcome.certificate,
         problem=problem,
+        no_answer=outcome.no_answer,
     )
-    if status is Status.LOWER_INFEASIBLE:
-        _raise_lower_error(run)
+    if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
+        _raise_lower_error(run, outcome)
     return value
 
 
 def allows_nonconvex_lower(method: Any) -> bool:
     """Whether a method declares that it takes lower levels that are not convex."""
     return bool(getattr(method, "allows_nonconvex_lower", False))
+
+
+def _keep_time(run: Run, load: float) -> None:
+    """Leave a point for the case that the method finds none in time, and time to certify one.
+
+    ``load`` is the time that passes for each second of work, on a machine that others use too.
+    """
+    assert run.time_limit is not None
+    model, began = run.model, time.perf_counter()
+    model.multistart.deadline = run.began + run.time_limit
+    x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
+    near = np.zeros(model.y.size)
+    answer, _ = model.solve_lower(x, run.p, near)
+    run.tried.append((x, answer.status))
+    if answer.status.has_point:
+        run.propose(x, answer.y, "lower answer at the first x")
+    reserve = dense_seconds(model.y.size + len(model.lower_in) + len(model.lower_eq))
+    reserve *= float(np.clip(load, 1.0, 5.0))
+    if isinstance(model.lower_solver, MultistartLower):
+        reserve = time.perf_counter() - began  # the certificate searches from as many starts
+    run.time_limit -= min(reserve, 0.4 * run.time_limit)
 
 
 def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
@@ -141,67 +174,15 @@ def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | No
     return x, vector(model.y, levels.lower)
 
 
-def _certify_best(
-    problem: BilevelProblem, run: Run, tolerance: float
-) -> tuple[Certificate | None, tuple[np.ndarray, np.ndarray] | None, str]:
-    """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
-    bound = run.bound if np.isfinite(run.bound) else None
-    refused = None
-    for candidate in run.ranking()[:MAX_CERTIFIED]:
-        certificate = certify_point(
-            problem,
-            candidate.x,
-            candidate.y,
-            tolerance=tolerance,
-            bound=bound,
-            bound_source=run.bound_source,
-        )
-        point = (candidate.x, candidate.y)
-        if certificate.accepted:
-            return certificate, point, candidate.source
-        if refused is None:
-            refused = certificate, point, candidate.source
-    return refused or (None, None, "")
-
-
-def probe_lower_level(run: Run, count: int = 10) -> None:
-    """Ask the lower level at several x, to tell why there is no point at all."""
-    center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
-    for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:
-        near = np.zeros(run.model.y.size)
-        run.tried.append((x, run.model.solve_lower(x, run.p, near)[0].status))
-
-
-def _status(run: Run, certificate: Certificate | None, is_interrupted: bool) -> Status:
-    if is_interrupted:
-        return Status.INTERRUPTED
-    if certificate is not None and certificate.accepted:
-        return certificate.claim
-    if run.is_unbounded:
-        return Status.UNBOUNDED
-    without_answer = (InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED)
-    if run.tried and all(status in without_answer for _, status in run.tried):
-        return Status.LOWER_INFEASIBLE
-    if run.is_infeasible:
-        return Status.INFEASIBLE
-    return Status.FAILED
-
-
-def _record(
-    problem: BilevelProblem,
-    status: Status,
-    certificate: Certificate | None,
-    point: tuple[np.ndarray, np.ndarray] | None,
-) -> float:
+def _record(problem: BilevelProblem, outcome: Outcome) -> float:
     """Set values, duals and status on the user's objects."""
-    problem.status, problem.certificate = status, certificate
     model, levels = problem.model, problem.levels
+    status, certificate, point = outcome.status, outcome.certificate, outcome.point
+    problem.status, problem.certificate = status, certificate
     if point is None or certificate is None:
         for leaf in problem.variables:
             leaf.save_value(None)
-        problem._value = {
-            Status.UNBOUNDED: -np.inf,
-        }.get(status, np.inf) * problem.sign
+        problem._value = (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
         return problem._value
     for block, vector, leaves in (
         (model.x, point[0], levels.upper),
@@ -228,12 +209,17 @@ def _multipliers(problem: BilevelProblem, certificate: Certificate | None) -> li
     return [certificate.multipliers[k] for k in range(len(problem.lower.constraints))]
 
 
-def _raise_lower_error(run: Run) -> None:
-    x, status = run.tried[-1]
-    what = "no feasible answer" if status is InnerStatus.INFEASIBLE else "an unbounded objective"
+def _raise_lower_error(run: Run, outcome: Outcome) -> None:
+    what = "no feasible answer"
+    if outcome.status is Status.LOWER_UNBOUNDED:
+        what = "an unbounded objective"
+    x = run.tried[-1][0]
+    conflicts = outcome.no_answer.conflicts if outcome.no_answer is not None else ()
+    names = "; ".join(shorten(conflict.constraint, 60) for conflict in conflicts)
+    about = f" These constraints are in conflict: {names}." if names else ""
     raise LowerLevelError(
         f"The lower level has {what} at every x that was tried ({len(run.tried)} points), for example "
-        f"at x = {np.array2string(x, precision=6, threshold=8)}. Check the lower constraints and the "
-        "bounds of its variables.",
+        f"at x = {np.array2string(x, precision=6, threshold=8)}.{about} Check the lower constraints and "
+        "the bounds of its variables.",
         x,
     )

@@ -14,7 +14,9 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     LOWER_INFEASIBLE = "lower_infeasible"
+    LOWER_UNBOUNDED = "lower_unbounded"
     UNBOUNDED = "unbounded"
+    NOT_ATTAINED = "not_attained"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
@@ -26,7 +28,13 @@ class Status(StrEnum):
     @property
     def has_point(self) -> bool:
         """Whether the point is certified feasible above and optimal below."""
-        return self in {Status.OPTIMAL, Status.LOCALLY_OPTIMAL, Status.STATIONARY, Status.FEASIBLE}
+        return self in {
+            Status.OPTIMAL,
+            Status.LOCALLY_OPTIMAL,
+            Status.STATIONARY,
+            Status.FEASIBLE,
+            Status.NOT_ATTAINED,
+        }
 
 
 _MEANINGS = {
@@ -36,7 +44,9 @@ _MEANINGS = {
     Status.FEASIBLE: "feasible and lower-optimal; nothing is claimed about better points",
     Status.INFEASIBLE: "no point satisfies both levels",
     Status.LOWER_INFEASIBLE: "the lower level has no feasible answer",
+    Status.LOWER_UNBOUNDED: "the lower objective improves without limit",
     Status.UNBOUNDED: "the upper objective improves without limit",
+    Status.NOT_ATTAINED: "feasible, lower-optimal; better points exist, but none that is best",
     Status.INTERRUPTED: "stopped by the user; the best point found so far is kept",
     Status.FAILED: "no point passed the certificate",
 }

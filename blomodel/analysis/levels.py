@@ -82,6 +82,19 @@ def check_lower_variables(variables: object) -> tuple[cp.Variable, ...]:
     return declared
 
 
+def check_ranking(
+    objective: cp.Expression, variables: Sequence[cp.Variable], name: str
+) -> None:
+    """Refuse an objective of the lower level that holds nothing the level decides."""
+    decided = {variable.id for variable in variables}
+    if not decided & {variable.id for variable in objective.variables()}:
+        names = ", ".join(variable.name() for variable in variables)
+        raise ModelError(
+            f"The lower objective {shorten(objective)!r} of {name} holds none of the lower variables "
+            f"({names}), so it ranks no answer; put them into it, or move the constraints up."
+        )
+
+
 def sort_levels(
     upper_parts: Sequence[cp.Expression | Constraint],
     lower_objective: cp.Expression,
@@ -95,17 +108,9 @@ def sort_levels(
     ------
     LevelError
         When a variable has no level or two.
-    ModelError
-        When the lower objective does not hold what the lower level decides.
     """
     lower_ids = {variable.id for variable in lower_variables}
     in_objective = {variable.id for variable in lower_objective.variables()}
-    if not lower_ids & in_objective:
-        names = ", ".join(variable.name() for variable in lower_variables)
-        raise ModelError(
-            f"The lower objective {shorten(lower_objective)!r} holds none of the lower variables "
-            f"({names}), so it ranks no answer; put them into it, or move the constraints up."
-        )
     seen: dict[int, cp.Variable] = {}
     parameters: dict[int, cp.Parameter] = {}
     in_lower = set(in_objective)

@@ -14,19 +14,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.cummax import cummax
 from cvxpy.atoms.elementwise.abs import abs as abs_atom
-from cvxpy.atoms.elementwise.maximum import maximum
-from cvxpy.atoms.elementwise.minimum import minimum
-from cvxpy.atoms.elementwise.power import Power, PowerApprox
-from cvxpy.atoms.max import max as max_atom
-from cvxpy.atoms.min import min as min_atom
 from cvxpy.atoms.norm1 import norm1
-from cvxpy.atoms.norm_inf import norm_inf
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
-from cvxpy.atoms.quad_over_lin import quad_over_lin
-from cvxpy.atoms.sum_largest import sum_largest
 
+from blomodel.analysis.kinks import kinks
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import ABSENT, CONSTANT, polynomial
 from blomodel.analysis.set_rows import rewrite, squares_for_norms
@@ -43,11 +35,6 @@ from blomodel.kernels.prox import BOX, BOX_L1, GROUP, L1, build_penalty, penalty
 
 PenaltySpec = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# Atoms with kinks among those that can be compiled.
-_KINKED = (
-    *(abs_atom, norm1, norm_inf, Pnorm, PnormApprox, maximum, minimum, max_atom, min_atom),
-    *(sum_largest, cummax),
-)
 NEGLIGIBLE = 1e-12  # weights that are negative by less are rounding
 
 
@@ -215,10 +202,10 @@ class _Splitter:
         kinked: list[cp.Expression] = []
         for term in summands(model.g_expression):
             term = rewrite(term, _simpler)
-            kinks = self._kinks(term)
-            for kink in kinks:
+            found = kinks(term, self.ids)
+            for kink in found:
                 self.norms[id(kink)] = self._read(kink, term)
-            (kinked if kinks else smooth).append(term)
+            (kinked if found else smooth).append(term)
         if not kinked:
             nothing = lower([np.zeros(0)], model.blocks)
             return SplitObjective(model.g, build_penalty(()), nothing, "smooth", model.y)
@@ -239,23 +226,6 @@ class _Splitter:
         return SplitObjective(
             lower([total(smooth)], model.blocks), build_penalty(blocks), weights, self._text(), model.y
         )
-
-    def _holds_y(self, part: Any) -> bool:
-        return any(variable.id in self.ids for variable in part.variables())
-
-    def _kinks(self, part: Any) -> list[Any]:
-        """The outermost atoms with a kink that hold y."""
-        if not self._holds_y(part):
-            return []
-        if isinstance(part, _KINKED):
-            return [part]
-        waiting = list(part.args)
-        if _smooths(part) and _is_kink_at_zero(waiting[0]):
-            waiting = [*waiting[0].args, *waiting[1:]]
-        found: dict[int, Any] = {}
-        for argument in waiting:
-            found |= {id(kink): kink for kink in self._kinks(argument)}
-        return list(found.values())
 
     def _read(self, kink: Any, term: Any) -> _Norm:
         if not isinstance(kink, abs_atom | norm1 | Pnorm | PnormApprox):
@@ -366,23 +336,6 @@ def _simpler(part: Any) -> cp.Expression | None:
             return inside
         return cp.sum(inside, axis=part.axis, keepdims=part.keepdims)
     return squares_for_norms(part)
-
-
-def _smooths(part: Any) -> bool:
-    """Whether an atom flattens the kink at zero of its first argument."""
-    if isinstance(part, Power | PowerApprox):
-        return part.p.value is not None and part.p.value >= 2
-    return isinstance(part, quad_over_lin)
-
-
-def _is_kink_at_zero(part: Any) -> bool:
-    """Whether the atom is smooth but where its value is zero: |u|, |u|_2, max(u, 0), min(u, 0)."""
-    if isinstance(part, maximum | minimum):
-        values = [argument.value for argument in part.args if argument.is_constant()]
-        return len(part.args) == 2 and any(v is not None and not np.any(v) for v in values)
-    if isinstance(part, Pnorm | PnormApprox):
-        return bool(part.p == 2)
-    return isinstance(part, abs_atom)
 
 
 def _refusal(term: Any, kink: Any, why: str) -> ModelError:

@@ -78,4 +78,10 @@ class Substitution:
             return part
         if isinstance(part, cp.Variable):
             return self._table[part.id]
-        return part.copy([self(argument) for argument in part.args])
+        replaced = part.copy([self(argument) for argument in part.args])
+        if isinstance(part, Constraint) and part.label:
+            replaced.set_label(part.label)
+        if isinstance(part, Constraint) or replaced.variables() or replaced.parameters():
+            return replaced
+        # cvxpy cannot canonicalise every atom of a constant, a quadratic form for instance.
+        return cp.Constant(replaced.value)

@@ -214,6 +214,8 @@ class Lagrangian:
             multipliers = np.where((multipliers > -values) | self.equality, multipliers, 0.0)
             residual, values, reach = self._residual(x, y, p, weights, multipliers, chosen)
             error = float(np.abs(residual).max(initial=0.0))
+            if not np.isfinite(error):
+                return None  # an exponential of a large argument
             for number in range(_NEWTON_STEPS):
                 step = solve(-residual)
                 y_new, multipliers_new = y + step[:n], multipliers.copy()

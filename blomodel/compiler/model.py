@@ -17,8 +17,10 @@ from blomodel.analysis.levels import Levels, shorten
 from blomodel.analysis.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.attributes import Substitution, attribute_constraints, plain_copy
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.bounds import bounds_from_rows
 from blomodel.compiler.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.minimisers import ChoiceAmongMinimisers
 from blomodel.compiler.parametric import ParametricProgram
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
 from blomodel.compiler.tape import Tape
@@ -55,6 +57,12 @@ class Model:
         The lower level at fixed x: its solution, value, multipliers and the gradient of its value.
     x_bounds : tuple of arrays
         Bounds on x that constraints in a single variable imply.
+    own_pairs : tuple of arrays, or None
+        Where y holds the lower level's multipliers: rows of ``lower_in`` and the entries of y that are
+        their multipliers. A point is then lower-optimal when it satisfies the lower rows and, of every
+        pair, the row is tight or the multiplier zero.
+    own_equations : tuple of arrays
+        In the same case: rows of ``lower_eq`` and the entries of y that belong to them.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class Model:
         lower_objective: cp.Expression,
         lower_constraints: Sequence[Constraint],
         levels: Levels,
+        partners: Sequence[tuple[int, Sequence[cp.Variable]]] = (),
     ) -> None:
         plain_upper = [plain_copy(variable) for variable in levels.upper]
         plain_lower = [plain_copy(variable) for variable in levels.lower]
@@ -92,7 +101,27 @@ class Model:
             c for c in self.upper_constraints if any(v.id in lower_ids for v in c.variables())
         ]
         # Signs of hoisted parts must survive new parameter values, so these bounds use none.
-        self.x_bounds = self._find_bounds("x", None)
+        self.x_bounds = self._upper_bounds(None)
+        plain = dict(zip(levels.lower, plain_lower, strict=True))
+        partners = [(position, [plain[v] for v in variables]) for position, variables in partners]
+        self.own_equations = self._find_pairs(self.lower_eq, partners)
+        self.own_pairs = self._find_pairs(self.lower_in, partners) if partners else None
+
+    def _find_pairs(
+        self, rows: Rows, partners: Sequence[tuple[int, Sequence[cp.Variable]]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows whose constraint has a partner, and the entries of y that are the partner."""
+        chosen, entries = [np.empty(0, int)], [np.empty(0, int)]
+        for position, variables in partners:
+            if position in rows.slices:
+                chosen.append(np.arange(rows.size)[rows.slices[position]])
+                entries += [np.arange(self.y.size)[self.y.slice_of(leaf)] for leaf in variables]
+        return np.concatenate(chosen), np.concatenate(entries)
+
+    @property
+    def n_pairs(self) -> int:
+        """Complementarity pairs of the lower level's KKT conditions."""
+        return len(self.lower_in) if self.own_pairs is None else len(self.own_pairs[0])
 
     @cached_property
     def lower_program(self) -> ParametricProgram:
@@ -163,57 +192,12 @@ class Model:
         )
 
     @cached_property
-    def _face_program(self) -> ParametricProgram:
-        """f over the lower minimisers of an LP or QP with constant Hessian.
-
-        With s the slope of g at one minimiser, the others are the feasible y at which the slope is
-        the same and s'y is not larger; both are affine in y.
-        """
-        slope = cp.Parameter(self.y.size, name="slope")
-        offset = cp.Parameter(name="offset")
-        level = cp.Parameter(self.y.size, name="curvature_level")
-        flat = cp.hstack([cp.vec(leaf, order="F") for leaf in self.y.leaves])
-        extra = [slope @ flat <= offset]
-        curvature = self._constant_curvature
-        if curvature is not None and curvature.nnz:
-            extra.append(curvature @ flat == level)
-        else:
-            extra.append(0.0 * flat == 0.0 * level)
-        return self._answer_program(extra, (slope, offset, level))
+    def optimistic_choice(self) -> ChoiceAmongMinimisers:
+        """The lower minimiser that suits the upper level best."""
+        return ChoiceAmongMinimisers(self, self.f_expression, self.coupling_constraints)
 
     @cached_property
-    def _level_program(self) -> ParametricProgram:
-        """f over the near-minimisers of the lower level: g(x, y) <= level."""
-        level = cp.Parameter(name="level")
-        return self._answer_program([self.g_expression <= level], (level,))
-
-    def _answer_program(
-        self, extra: list[Constraint], parameters: tuple[cp.Parameter, ...]
-    ) -> ParametricProgram:
-        return ParametricProgram(
-            [self.f_expression],
-            [*self.lower_constraints, *self.coupling_constraints, *extra],
-            x=self.x,
-            y=self.y,
-            p=Block("p", (*self.p.leaves, *parameters)),
-            x_bounds=self.x_bounds,
-            name="optimistic choice",
-        )
-
-    def optimistic_choice(
-        self, x: np.ndarray, p: np.ndarray, answer: Answer, *, slack: float
-    ) -> Answer:
-        """Minimise f among the lower minimisers at x, of which ``answer`` is one."""
-        if self._constant_curvature is None:
-            level = answer.value + slack * (1 + abs(answer.value))
-            return self._level_program.solve(x, np.append(p, level))
-        slope = self.g_grad(x, answer.y, p)[self.x.size :]
-        offset = slope @ answer.y + 1e-9 * (1 + abs(slope @ answer.y))
-        curvature_level = self._constant_curvature @ answer.y
-        return self._face_program.solve(x, np.concatenate([p, slope, [offset], curvature_level]))
-
-    @cached_property
-    def _constant_curvature(self) -> sp.csr_array | None:
+    def constant_curvature(self) -> sp.csr_array | None:
         """Hessian of g in y where it depends on nothing; None elsewhere."""
         facts = polynomial(self.g, variable="y", coefficient="x")
         moves = facts.coefficient_class[0, 2] > CONSTANT
@@ -228,7 +212,7 @@ class Model:
 
     @cached_property
     def _smallest_curvature(self) -> float:
-        curvature = self._constant_curvature
+        curvature = self.constant_curvature
         if curvature is None or self.y.size > 1000:
             return 0.0
         values = np.linalg.eigvalsh(curvature.toarray())
@@ -272,7 +256,7 @@ class Model:
         return all(as_row(constraint)[0] != SPECTRAL for constraint in self.lower_constraints)
 
     @cached_property
-    def _lagrangian_gradient(self) -> Tape:
+    def lagrangian_gradient(self) -> Tape:
         """Tape of grad_y [g + multipliers . rows]; its cotangent is (1, inequality, equality)."""
         pieces = [self.g_expression]
         for kind in (INEQUALITY, EQUALITY):
@@ -283,14 +267,14 @@ class Model:
         self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
     ) -> np.ndarray:
         """Gradient in y of the lower Lagrangian; multipliers of inequalities, then equalities."""
-        return self._lagrangian_gradient(x, y, p, np.concatenate(([1.0], multipliers)))
+        return self.lagrangian_gradient(x, y, p, np.concatenate(([1.0], multipliers)))
 
     def lower_hessian(
         self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
     ) -> tuple[sp.csr_array, sp.csr_array]:
         """Second derivatives of the lower Lagrangian: (y, x) block and (y, y) block."""
         point = (x, y, p, np.concatenate(([1.0], multipliers)))
-        both = sp.csr_array(jacobian(self._lagrangian_gradient, ("x", "y"), point))
+        both = sp.csr_array(jacobian(self.lagrangian_gradient, ("x", "y"), point))
         return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
 
     @cached_property
@@ -305,7 +289,7 @@ class Model:
     @cached_property
     def _stationarity_gradient(self) -> Tape:
         """Tape of grad_(x,y) [direction . lower stationarity]."""
-        return vjp(self._lagrangian_gradient, ("x", "y"))
+        return vjp(self.lagrangian_gradient, ("x", "y"))
 
     def kkt_hessian(
         self,
@@ -365,6 +349,11 @@ class Model:
         return self._is_jointly_quadratic(self.g)
 
     @cached_property
+    def f_is_quadratic(self) -> bool:
+        """Whether the upper objective is quadratic in (x, y) together."""
+        return self._is_jointly_quadratic(self.f)
+
+    @cached_property
     def is_linear_quadratic(self) -> bool:
         """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
         return self.has_linear_kkt and self._is_jointly_quadratic(self.f)
@@ -400,46 +389,12 @@ class Model:
 
     def bounds(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on x at the present parameter values."""
-        return self._find_bounds("x", p) if self.p.size else self.x_bounds
+        return self._upper_bounds(p) if self.p.size else self.x_bounds
+
+    def _upper_bounds(self, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        return bounds_from_rows(self.upper_in, self.upper_eq, self.blocks, "x", p)
 
     @cached_property
     def y_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on y that lower constraints in a single variable imply, whatever the parameters."""
-        return self._find_bounds("y", None)
-
-    def _find_bounds(self, variable: str, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds on single variables, read off the affine rows of their level that hold nothing else.
-
-        Without ``p`` only rows without parameters count.
-        """
-        block, other = (self.x, "y") if variable == "x" else (self.y, "x")
-        inequalities, equalities = (
-            (self.upper_in, self.upper_eq) if variable == "x" else (self.lower_in, self.lower_eq)
-        )
-        lower_bound, upper_bound = np.full(block.size, -np.inf), np.full(block.size, np.inf)
-        parameters = np.zeros(self.p.size) if p is None else p
-        origin = (np.zeros(self.x.size), np.zeros(self.y.size), parameters)
-        for rows, is_equality in ((inequalities, False), (equalities, True)):
-            if rows.tape is None:
-                continue
-            own = polynomial(rows.tape, variable=variable, coefficient=other)
-            usable = (own.degree == 1) & (own.coefficient_class[:, 1] <= CONSTANT)
-            usable &= polynomial(rows.tape, variable=other, coefficient=variable).degree == 0
-            if p is None and self.p.size:
-                usable &= polynomial(rows.tape, variable="p", coefficient=variable).degree == 0
-            if not np.any(usable):
-                continue
-            constants = rows.tape(*origin)
-            matrix = sp.csr_array(jacobian(rows.tape, (variable,), origin))
-            for row in np.flatnonzero(usable):
-                start, stop = matrix.indptr[row], matrix.indptr[row + 1]
-                held = [k for k in range(start, stop) if matrix.data[k] != 0]
-                if len(held) != 1:
-                    continue
-                column, slope = matrix.indices[held[0]], matrix.data[held[0]]
-                bound = -constants[row] / slope
-                if slope > 0 or is_equality:
-                    upper_bound[column] = min(upper_bound[column], bound)
-                if slope < 0 or is_equality:
-                    lower_bound[column] = max(lower_bound[column], bound)
-        return lower_bound, upper_bound
+        return bounds_from_rows(self.lower_in, self.lower_eq, self.blocks, "y", None)

@@ -133,6 +133,10 @@ class Tape:
         wanted = dict(zip(self.input_names, self.input_sizes, strict=True))
         return f"this tape takes blocks of sizes {wanted}, not {[len(value) for value in inputs]}"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the machinery: copies of its views would no longer share one workspace."""
+        return {k: v for k, v in vars(self).items() if k not in ("machinery", "_runner")}
+
     def __repr__(self) -> str:
         blocks = ", ".join(map("{}[{}]".format, self.input_names, self.input_sizes))
         return f"<Tape ({blocks}) -> [{self.n_outputs}], {len(self.nodes)} nodes>"

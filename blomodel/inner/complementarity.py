@@ -55,7 +55,7 @@ def solve_globally(
     problem: ComplementarityQP,
     *,
     incumbent: Any = None,
-    node_limit: int = 2000,
+    node_limit: float = 2000,
     time_limit: float = np.inf,
     gap: float = 1e-8,
     stop: Callable[[], bool] | None = None,

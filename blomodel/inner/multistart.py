@@ -6,6 +6,7 @@ that; whoever reports it says so.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ LARGE = 1e100  # stands for a value that is not finite, so that line searches st
 MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
 MAX_HALTON = 200  # variables; above this a Halton sequence is no better than random numbers
 MAX_KNOWN = 100  # x whose answers are remembered
+FEWEST = 4  # searches of one call, however late it is
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
@@ -48,6 +50,8 @@ class MultistartLower:
     ----------
     n_starts : int
         Local searches of one call, besides those from points that the caller gives.
+    deadline : float
+        Value of ``time.perf_counter()`` after which a call makes no more than FEWEST searches.
     """
 
     kind = "nonconvex"
@@ -59,6 +63,7 @@ class MultistartLower:
         self.objective = model.g if objective is None else objective
         self.n = model.y.size
         self.n_starts = 30 if self.n <= 10 else 16 if self.n <= 100 else 8 if self.n <= 1000 else 4
+        self.deadline = np.inf
         self._slope = gradient(self.objective, ("y",))
         self._last: np.ndarray | None = None
         self._known: dict[tuple[bytes, bytes, float], np.ndarray] = {}  # best y at x searched before
@@ -99,7 +104,11 @@ class MultistartLower:
             starts = [*first, self._known[key]]
         else:
             starts = [*first, *self._starts(search, first[0] if first else None)]
+        n_searches = 0
         for start in starts:
+            if n_searches >= FEWEST and time.perf_counter() > self.deadline:
+                break
+            n_searches += 1
             start = np.clip(start, search.low, search.high)
             y, steps = search.descend(start)
             iterations += steps
@@ -114,20 +123,27 @@ class MultistartLower:
                         InnerStatus.UNBOUNDED, self.n, "a local search ran away", iterations
                     )
         if best is None:
-            reason = f"none of {self.n_starts} local searches reached a feasible point"
+            reason = f"none of {n_searches} local searches reached a feasible point"
             return Answer.without_point(InnerStatus.FAILED, self.n, reason, iterations)
         self._last = best
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[key] = best
+        if n_searches == len(starts):
+            self._known[key] = best
         return Answer(
             InnerStatus.OPTIMAL,
             best_value,
             best,
             self.fit_duals(x, best, p),
             iterations,
-            solver=f"the best of {self.n_starts} local searches",
+            solver=f"{n_searches} local searches",
         )
+
+    def descend_from(self, x: np.ndarray, p: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """The end of one local search."""
+        search = _Search(self, x, p, 1.0, 1e-9)
+        with one_blas_thread():
+            return search.descend(np.clip(start, search.low, search.high))[0]
 
     def _starts(self, search: _Search, center: np.ndarray | None) -> list[np.ndarray]:
         """Halton points over the bounds of y; where a side is open, around the given point."""

@@ -30,9 +30,16 @@ class SmoothProgram:
 
 
 def minimise_smooth(
-    program: SmoothProgram, start: np.ndarray, *, max_iterations: int = 60
+    program: SmoothProgram,
+    start: np.ndarray,
+    *,
+    max_iterations: int = 60,
+    check: Callable[[], object] = lambda: None,
 ) -> np.ndarray:
-    """The end of a local search; the start itself where the search meets undefined values."""
+    """The end of a local search; the start itself where the search meets undefined values.
+
+    ``check`` is called before every evaluation and ends the search by an exception.
+    """
     from scipy.optimize import minimize
 
     def finite(function: Function) -> Function:
@@ -52,8 +59,12 @@ def minimise_smooth(
         },
     ]
     low, high = program.bounds
+    def value(z: np.ndarray) -> float:
+        check()
+        return float(np.nan_to_num(program.value(z), nan=1e20, posinf=1e20))
+
     found = minimize(
-        lambda z: float(np.nan_to_num(program.value(z), nan=1e20, posinf=1e20)),
+        value,
         np.clip(start, low, high),
         jac=finite(program.gradient),
         method="SLSQP",

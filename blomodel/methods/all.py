@@ -14,6 +14,8 @@ import blomodel.methods.iaptt
 import blomodel.methods.implicit_cg
 import blomodel.methods.implicit_neumann
 import blomodel.methods.jnt_pbgd
+import blomodel.methods.kkt
+import blomodel.methods.kkt_mip
 import blomodel.methods.lv_hba  # noqa: F401
 import blomodel.methods.meha
 import blomodel.methods.pbgd

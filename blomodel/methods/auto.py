@@ -9,6 +9,7 @@ import numpy as np
 
 from blomodel.compiler.model import Model
 from blomodel.inner.multistart import MultistartLower
+from blomodel.methods.parallel import Task, search_each
 from blomodel.methods.pieces import (
     MAX_GLOBAL_PAIRS,
     MAX_LOCAL_SIZE,
@@ -16,17 +17,23 @@ from blomodel.methods.pieces import (
     answer_below,
     choose_optimistically,
     improve_by_pieces,
+    size_of,
 )
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.starts import Point, find_starts
+from blomodel.methods.smoothing import SmoothedSearch
+from blomodel.methods.starts import Point, find_starts, nearest_allowed
 from blomodel.methods.value_cuts import ValueCuts
 from blomodel.reformulations.kkt import convex_objective
 from blomodel.reformulations.value_function import PenaltyEvaluation
 
 MAX_CUT_SIZE = 60  # variables and rows up to which value-cuts is tried as a last resort
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
+MAX_BOTH_PATHS = 30  # upper variables up to which every start follows both kinds of path
+MAX_ROUNDS_AROUND = 5  # of searches near the best point
+KICKS = 4  # searches in each round
+KICK = 0.3  # distance of their starts, relative to the spread of x
 
 
 @method
@@ -35,12 +42,14 @@ class Auto:
     """Choose by structure, search from several starts, polish, keep the best point.
 
     Small problems whose KKT conditions are linear are solved by branch and bound over the pieces,
-    which proves optimality. All others follow the reduced penalty from several starts, and each end
-    is improved on the pieces of the KKT conditions.
+    which proves optimality. Larger ones of this kind descend on the smoothed lower level, all others
+    follow the reduced penalty, from several starts; each end is improved on the KKT pieces.
     """
 
     name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = "reduced penalty from several starts, polished on the KKT pieces"
+    summary: ClassVar[str] = (
+        "smoothed lower level or reduced penalty from several starts, polished on the KKT pieces"
+    )
     assumes: ClassVar[str] = "nothing; lower levels that are not convex go to value-cuts"
     allows_nonconvex_lower: ClassVar[bool] = True
     claims: ClassVar[str] = "what the certificate proves, up to global optimality"
@@ -52,74 +61,131 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        if isinstance(run.model.lower_solver, MultistartLower):
+        model = run.model
+        if isinstance(model.lower_solver, MultistartLower):
             run.note("the lower level is not convex, so value-cuts took over")
             ValueCuts().run(run)
             return
-        exact = ExactPieces(run) if convex_objective(run.model, run.p) is not None else None
-        if exact is not None and len(run.model.lower_in) <= MAX_GLOBAL_PAIRS:
+        search = StartSearch(run)
+        exact = search.exact
+        if exact is not None and model.n_pairs <= MAX_GLOBAL_PAIRS:
             if exact.solve_globally(run):
                 return
-        if run.model.x.size == 0:
-            answer_below(run, np.empty(0), np.zeros(run.model.y.size))
+        if model.x.size == 0:
+            answer_below(run, np.empty(0), np.zeros(model.y.size))
             return
-        agreement = 0
-        for start in find_starts(run, self.n_starts or default_number_of_starts(run.model.x.size)):
-            before = run.best()
-            reached = search_from(run, start, exact)
-            best = run.best()
-            if best is None:
-                continue
-            small = run.tolerance * (1 + abs(best.value))
-            if best.value <= run.bound + small:
-                break
-            has_improved = before is None or best.value < before.value - small
-            agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
-            if agreement >= ENOUGH_AGREEMENT:
-                run.note(f"{agreement} starts ended at the best value, so the others were left out")
-                break
+        n_starts = self.n_starts or default_number_of_starts(model.x.size)
+        search_until_agreement(search, find_starts(run, n_starts))
+        if search.smoothed is not None and n_starts < ENOUGH_AGREEMENT:
+            search_around_the_best(search)
         # Where f + gamma g is not convex in y there was no path to follow, only single starts.
-        has_path = "gamma" in run.history
-        model = run.model
-        size = model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq)
-        if (run.best() is None or not has_path) and not run.is_infeasible and size <= MAX_CUT_SIZE:
+        has_path = "gamma" in run.history or "mu" in run.history
+        is_lost = run.best() is None or not has_path
+        if is_lost and not run.is_infeasible and size_of(model) <= MAX_CUT_SIZE:
             ValueCuts().run(run)
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
 
 
-def search_from(run: Run, start: Point, exact: ExactPieces | None) -> float:
-    """Follow the reduced penalty from one start and polish; the upper objective reached."""
-    model = run.model
-    answer_below(run, *start)
-    if exact is None:
-        path = ReducedPenaltyMethod(gamma_last=1e6)
-        if model.has_smooth_kkt:  # the pieces make the end of the path exact
-            path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
-        end = path.follow(run, start)
-        return improve_by_pieces(run, *(start if end is None else (end.x, end.y))).value
-    if model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq) > MAX_LOCAL_SIZE:
-        end = ReducedPenaltyMethod().follow(run, start)
-        return np.inf if end is None else end.value
-    reached = [np.inf]
+def search_until_agreement(search: StartSearch, starts: list[Point]) -> None:
+    """Search from each start until a bound or agreement makes further ones pointless."""
+    run = search.run
+    tasks = [Task(*start, is_first=k == 0) for k, start in enumerate(starts)]
+    agreement, before = 0, None
+    for reached in search_each(search, tasks):
+        best = run.best()
+        if best is None:
+            continue
+        if is_proven_best(run):
+            break
+        small = run.tolerance * (1 + abs(best.value))
+        has_improved = before is None or best.value < before.value - small
+        agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
+        before = best
+        if agreement >= ENOUGH_AGREEMENT:
+            run.note(f"{agreement} starts ended at the best value, so the others were left out")
+            break
 
-    def improve(stage: PenaltyEvaluation) -> None:
-        # A point of the path lies near several pieces; its two answers often lead to different ones.
-        for y, multipliers in (
-            (stage.lower_y, stage.lower_multipliers),
-            (stage.y, stage.multipliers),
-        ):
-            candidate = exact.improve(run, stage.x, y, multipliers)
-            reached.append(np.inf if candidate is None else candidate.value)
 
-    # The pieces are exact, so a large penalty weight would add nothing.
-    path = ReducedPenaltyMethod(gamma_first=0.3, gamma_last=30.0, path_tolerance=1e-4)
-    if path.follow(run, start, improve) is None:
-        answer = model.lower_program.solve(start[0], run.p)
-        if answer.status.has_point:
-            exact.improve(run, start[0], answer.y, model.split_duals(answer.duals))
-    return min(reached)
+def search_around_the_best(search: StartSearch) -> None:
+    """Short searches from points near the best one, again as long as one of them improves it."""
+    run = search.run
+    draw = np.random.default_rng(run.seed)
+    for _ in range(MAX_ROUNDS_AROUND):
+        best = run.best()
+        if best is None or is_proven_best(run):
+            return
+        reach = KICK * np.std(best.x) + 1e-3 * (1 + np.abs(best.x))
+        wishes = best.x + reach * draw.standard_normal((KICKS, best.x.size))
+        starts = [nearest_allowed(run, wish) for wish in wishes]
+        for _ in search_each(search, [Task(*start) for start in starts if start is not None]):
+            run.check_limits()
+        after = run.best()
+        if after is None or after.value >= best.value - run.tolerance * (1 + abs(best.value)):
+            return
+
+
+def is_proven_best(run: Run) -> bool:
+    """Whether the best point reaches the bound."""
+    best = run.best()
+    return best is not None and best.value <= run.bound + run.tolerance * (1 + abs(best.value))
+
+
+class StartSearch:
+    """The search from one start: a path that sees past local minima, then the KKT pieces."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, model = run, run.model
+        self.exact = ExactPieces(run) if convex_objective(model, run.p) is not None else None
+        self.smoothed: SmoothedSearch | None = None
+        if self.exact is not None and not is_large(model) and SmoothedSearch.applies(model):
+            self.smoothed = SmoothedSearch(run, self.exact)
+
+    def __call__(self, task: Task) -> float:
+        """Search from the task's point; the upper objective reached."""
+        run, model, start = self.run, self.run.model, (task.x, task.y)
+        answer_below(run, *start)
+        if self.exact is None:
+            path = ReducedPenaltyMethod(gamma_last=1e6)
+            if model.has_smooth_kkt:  # the pieces make the end of the path exact
+                path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
+            end = path.follow(run, start)
+            return improve_by_pieces(run, *(start if end is None else (end.x, end.y))).value
+        if is_large(model):
+            end = ReducedPenaltyMethod().follow(run, start)
+            return np.inf if end is None else end.value
+        if self.smoothed is not None:
+            reached = self.smoothed.search(task.x, is_first=task.is_first)
+            if np.isfinite(reached) and model.x.size > MAX_BOTH_PATHS:
+                return reached
+            # Where starts are cheap, the other kind of path often ends elsewhere, and now and then better.
+            return min(reached, self._follow_penalty(start, self.exact))
+        return self._follow_penalty(start, self.exact)
+
+    def _follow_penalty(self, start: Point, exact: ExactPieces) -> float:
+        """The reduced penalty, every stage of it improved on the pieces."""
+        run, model = self.run, self.run.model
+        reached = [np.inf]
+
+        def improve(stage: PenaltyEvaluation) -> None:
+            # A point of the path lies near several pieces; its two answers often lead to different ones.
+            reached.append(exact.improve(run, stage.x, stage.lower_y, stage.lower_multipliers))
+            reached.append(exact.improve(run, stage.x, stage.y, stage.multipliers))
+
+        # The pieces are exact, so a large penalty weight would add nothing.
+        path = ReducedPenaltyMethod(gamma_first=0.3, gamma_last=30.0, path_tolerance=1e-4)
+        if path.follow(run, start, improve) is None:
+            answer = model.lower_program.solve(start[0], run.p)
+            if answer.status.has_point:
+                multipliers = model.split_duals(answer.duals)
+                reached.append(exact.improve(run, start[0], answer.y, multipliers))
+        return min(reached)
+
+
+def is_large(model: Model) -> bool:
+    """Whether one convex program over the KKT pieces would cost seconds."""
+    return size_of(model) > MAX_LOCAL_SIZE
 
 
 def default_number_of_starts(n_x: int) -> int:
@@ -131,7 +197,7 @@ def describe_choice(model: Model, p: np.ndarray) -> str:
     """The way that ``Auto`` takes for a problem, in a sentence."""
     if isinstance(model.lower_solver, MultistartLower):
         return "value-cuts: KKT conditions and value-function cuts, since the lower level is not convex"
-    n_pairs = len(model.lower_in)
+    n_pairs = model.n_pairs
     objective = convex_objective(model, p)
     if objective is not None and n_pairs <= MAX_GLOBAL_PAIRS:
         return (
@@ -142,6 +208,11 @@ def describe_choice(model: Model, p: np.ndarray) -> str:
     starts = default_number_of_starts(model.x.size)
     if objective is not None:
         polish = "each stage improved on the pieces of the linear KKT conditions"
+        if SmoothedSearch.applies(model) and not is_large(model):
+            return (
+                f"smoothed lower level F_mu from {starts} start(s), mu falling; {polish}; then searches "
+                "around the best point"
+            )
     else:
         polish = "each end improved on the KKT pieces" if model.has_smooth_kkt else "no polish"
     return f"reduced penalty F_gamma from {starts} start(s), gamma growing; {polish}"

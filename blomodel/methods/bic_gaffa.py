@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import ModelError
 from blomodel.kernels.loops.bic_gaffa import bic_gaffa
 from blomodel.methods.constrained import ConstrainedLower, iterate_safely, scales
+from blomodel.methods.needs import check_needs
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 
@@ -47,10 +47,8 @@ class BicGaffa:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        check_needs(run, self)
         lower = ConstrainedLower(run, self.name)
-        lower.refuse_coupling_above(self.name)
-        if lower.x_set.spec is None:
-            raise ModelError(f"bic-gaffa needs a set X with a formula, not: {lower.x_set.text}")
         x, y, z = lower.start()
         theta = y.copy()
         settings = self._settings(lower, x, y, z[1:])

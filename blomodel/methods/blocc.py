@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.errors import LowerLevelError
+from blomodel.methods.needs import check_needs
 from blomodel.methods.reduced_penalty import has_only_bounds
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
@@ -42,6 +43,7 @@ class Blocc:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        check_needs(run, self)
         eta = self.step_size if self.step_size is not None else 1 / (10 * self.gamma)
         penalty = ReducedPenalty(run.model, run.p)
         x = _first_point(run)

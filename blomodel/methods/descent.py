@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from blomodel.inner.convex_qp import solve_convex_qp
 from blomodel.methods.run import Run
-from blomodel.reformulations.value_function import PenaltyEvaluation
 
-Evaluate = Callable[[np.ndarray], PenaltyEvaluation]
+
+class Evaluation(Protocol):
+    """A function of x at one point, and the y that belongs to it."""
+
+    @property
+    def x(self) -> np.ndarray: ...
+    @property
+    def y(self) -> np.ndarray: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def gradient(self) -> np.ndarray: ...
+    @property
+    def is_finite(self) -> bool: ...
+
+
+Found = TypeVar("Found", bound=Evaluation)
 
 
 def minimise_in_box(
-    evaluate: Evaluate,
+    evaluate: Callable[[np.ndarray], Found],
     start: np.ndarray,
     bounds: tuple[np.ndarray, np.ndarray],
     *,
     tolerance: float,
     max_iterations: int,
-) -> PenaltyEvaluation:
+) -> Found:
     """Limited-memory quasi-Newton descent over a box (SciPy's L-BFGS-B); the best point seen."""
     from scipy.optimize import minimize
 
-    best: list[PenaltyEvaluation] = []
+    best: list[Found] = []
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
         evaluation = evaluate(x)
@@ -46,13 +62,13 @@ def minimise_in_box(
 
 
 def minimise_in_set(
-    evaluate: Evaluate,
-    start: PenaltyEvaluation,
+    evaluate: Callable[[np.ndarray], Found],
+    start: Found,
     run: Run,
     *,
     tolerance: float,
     max_iterations: int,
-) -> PenaltyEvaluation:
+) -> Found:
     """Sequential quadratic programming in x.
 
     The step solves a quadratic program in (dx, dy) over the linearised rows of both levels, so
@@ -89,7 +105,7 @@ def minimise_in_set(
     return current
 
 
-def _merit(evaluation: PenaltyEvaluation, run: Run, weight: float) -> float:
+def _merit(evaluation: Evaluation, run: Run, weight: float) -> float:
     if not evaluation.is_finite:
         return np.inf
     model = run.model
@@ -98,7 +114,7 @@ def _merit(evaluation: PenaltyEvaluation, run: Run, weight: float) -> float:
     return evaluation.value + weight * violation
 
 
-def _direction(current: PenaltyEvaluation, run: Run, curvature: np.ndarray) -> np.ndarray | None:
+def _direction(current: Evaluation, run: Run, curvature: np.ndarray) -> np.ndarray | None:
     model, p = run.model, run.p
     n_x, n_y = model.x.size, model.y.size
     inequality = [
@@ -129,7 +145,7 @@ def _direction(current: PenaltyEvaluation, run: Run, curvature: np.ndarray) -> n
     return None if step is None else step[:n_x]
 
 
-def _initial_scale(before: PenaltyEvaluation, after: PenaltyEvaluation) -> float:
+def _initial_scale(before: Evaluation, after: Evaluation) -> float:
     moved, turned = after.x - before.x, after.gradient - before.gradient
     along = float(moved @ turned)
     return max(1e-3, min(1e6, float(turned @ turned) / along)) if along > 1e-12 else 1.0

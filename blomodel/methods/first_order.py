@@ -17,12 +17,14 @@ from blomodel.compiler.derivatives import gradient
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.kernels.projection import project as compiled_project
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.constants import Constants, estimate_constants
 from blomodel.methods.directions import Direction, Term, direction, point_in, shared_directions
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
 
+BY_SOLVER = -1  # in the place of a set's kind: projected onto by a QP solver
 FAR = 1e6  # an iterate this much larger than the start, relative, has run away
 
 
@@ -133,17 +135,17 @@ class FirstOrder:
 
     def loop(self, loop: Any) -> Callable[..., float]:
         """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
-        return loop if self.is_compiled else _interpreted(loop)
+        return loop if self.is_compiled else _interpreted(loop, (self.x_set, self.y_set))
 
     @property
     def x_spec(self) -> Any:
         """X as its loop takes it."""
-        return self.x_set.spec if self.is_compiled else self.x_set
+        return _stand_in(0) if self.x_set.spec is None else self.x_set.spec
 
     @property
     def y_spec(self) -> Any:
         """Y as its loop takes it."""
-        return self.y_set.spec if self.is_compiled else self.y_set
+        return _stand_in(1) if self.y_set.spec is None else self.y_set.spec
 
 
 def set_up(run: Run, name: str, *, prox: bool = False) -> FirstOrder:
@@ -195,11 +197,19 @@ def _refuse_coupling(run: Run, name: str) -> None:
                 )
 
 
-def _interpreted(loop: Any) -> Callable[..., float]:
+def _stand_in(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What loops carry around for a set without a formula: its number, where others have a kind."""
+    return np.array([[BY_SOLVER, 0, 0, number]]), np.zeros(0), np.zeros(0)
+
+
+def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., float]:
     """The same loop in plain Python: only its projections differ, and any SimpleSet will do."""
 
-    def project(simple: SimpleSet, point: np.ndarray) -> None:
-        point[:] = simple.project(point)
+    def project(spec: Any, point: np.ndarray) -> None:
+        if len(spec[0]) and spec[0][0, 0] == BY_SOLVER:
+            point[:] = sets[spec[0][0, 3]].project(point)
+        else:
+            compiled_project(spec, point)
 
     def plain(function: Any) -> Callable[..., float]:
         names = dict(function.__globals__)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import ModelError
 from blomodel.kernels.loops.gam import gam
-from blomodel.methods.constrained import MAX_DENSE, ConstrainedLower
+from blomodel.methods.constrained import ConstrainedLower
+from blomodel.methods.needs import check_needs
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
@@ -44,16 +44,9 @@ class Gam:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        check_needs(run, self)
         lower = ConstrainedLower(run, self.name)
-        lower.refuse_coupling_above(self.name)
         n_x, n_y, n_rows = run.model.x.size, run.model.y.size, lower.n_rows
-        if n_y + n_rows > MAX_DENSE:
-            raise ModelError(
-                f"gam factorises the lower KKT matrix, here of size {n_y + n_rows}; above "
-                f"{MAX_DENSE} use blocc or auto."
-            )
-        if lower.x_set.spec is None:
-            raise ModelError(f"gam needs a set X with a formula, not: {lower.x_set.text}")
         x, y, weights = lower.start()
         oracle = lower.oracle
         settings = np.array([self.step_size or 0.0, 1e-10, float(self.newton_steps)])

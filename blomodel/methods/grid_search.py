@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import ModelError
+from blomodel.methods.needs import check_needs
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.search import Search
@@ -34,14 +34,10 @@ class GridSearch:
 
     def run(self, run: Run) -> None:
         """Search; the points seen until a limit is reached count."""
+        check_needs(run, self)
         search = Search(run, self.name)
         low, high = search.box()
         per_side = int(self.n_points ** (1 / low.size) + 1e-9)
-        if per_side < 2:
-            raise ModelError(
-                f"grid-search: {low.size} upper variables need at least 2^{low.size} points, more than "
-                f"n_points = {self.n_points}; use random-search or a method with gradients."
-            )
         first, last = low, high
         try:
             for _ in range(self.refinements + 1):

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.errors import ModelError
 from blomodel.kernels.loops.lv_hba import lv_hba
 from blomodel.methods.constrained import ConstrainedLower, iterate_safely, scales
+from blomodel.methods.needs import check_needs
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 
@@ -48,6 +48,7 @@ class LvHba:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        check_needs(run, self)
         lower = ConstrainedLower(run, self.name)
         matrix, right, row_low = _rows_of_both_levels(run)
         x, y, multipliers = lower.start()
@@ -113,11 +114,6 @@ def _rows_of_both_levels(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All constraints as rows: matrix (x, y) <= right, and the smallest multiplier of each."""
     model = run.model
     parts = (model.lower_in, model.lower_eq, model.upper_in, model.upper_eq)
-    if not all(part.is_affine for part in parts):
-        raise ModelError(
-            "lv-hba projects onto both levels' constraints together, which needs them affine in (x, y); "
-            "bic-gaffa and blocc do without that."
-        )
     x, y = np.zeros(model.x.size), np.zeros(model.y.size)
     lines = [part.linearise(x, y, run.p) for part in parts]
     matrix = sp.vstack([sp.hstack([line.in_x, line.in_y]) for line in lines]).toarray()

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.compiler.model import Model
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.complementarity import (
     ComplementarityResult,
@@ -43,16 +44,26 @@ class ExactPieces:
         multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
         pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
         self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
-        self.split = pieces.split
+        self.split, self.join = pieces.split, pieces.join
         self.constant = objective.constant
-        self._tried: set[bytes] = set()  # pieces that a walk has started from
+        self.best: np.ndarray | None = None  # of the points that the walks found
+        self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
 
-    def solve_globally(self, run: Run, *, node_limit: int = 4000, time_limit: float = 4.0) -> bool:
-        """Branch and bound over all pieces; True when it settles the problem."""
+    def solve_globally(
+        self, run: Run, *, node_limit: float = 4000, time_limit: float = 4.0, gap: float = 1e-8
+    ) -> bool:
+        """Branch and bound over all pieces, from the best point known; True when that settles it."""
         result = solve_globally(
-            self.qp, node_limit=node_limit, time_limit=min(time_limit, run.remaining)
+            self.qp,
+            incumbent=self.best,
+            node_limit=node_limit,
+            time_limit=min(time_limit, run.remaining),
+            gap=gap,
         )
         run.evaluations += result.nodes
+        if np.isfinite(result.bound) and self.constant + result.bound > run.bound:
+            run.bound = self.constant + result.bound
+            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
         if result.status is ComplementarityStatus.INFEASIBLE:
             run.is_infeasible = True
             run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
@@ -65,30 +76,31 @@ class ExactPieces:
             return False
         x, y, _ = self.split(result.z)
         candidate = run.propose(x, y, "branch and bound over pieces")
-        if np.isfinite(result.bound) and self.constant + result.bound > run.bound:
-            run.bound = self.constant + result.bound
-            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
         run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
         return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
 
     def improve(
         self, run: Run, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
-    ) -> Candidate | None:
-        """Walk from piece to piece, starting where the point lies."""
-        start = np.concatenate([x, y, multipliers])
+    ) -> float:
+        """Walk from piece to piece, starting where the point lies; the upper objective reached."""
+        start = self.join(x, y, multipliers)
         pieces = self.qp.pieces
         first = pieces.round(start, pieces.free_sides).tobytes()
-        if first in self._tried:
-            return None
-        self._tried.add(first)
+        if first in self._reached:
+            return self._reached[first]
         result = solve_locally(self.qp, start, time_limit=run.remaining)
         run.evaluations += result.nodes
+        self._reached[first] = np.inf
         if result.z is None:
-            return None
+            return np.inf
         x, y, _ = self.split(result.z)
         candidate = run.propose(x, y, "pieces")
+        if run.is_acceptable(candidate):
+            self._reached[first] = candidate.value
+            if self.best is None or result.value < self.qp.objective(self.best):
+                self.best = result.z
         run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
-        return candidate
+        return self._reached[first]
 
 
 def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
@@ -99,7 +111,7 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     """
     model = run.model
     current = answer_below(run, x, y)
-    if not model.has_smooth_kkt or _size(run) > MAX_LOCAL_SIZE:
+    if not model.has_smooth_kkt or size_of(model) > MAX_LOCAL_SIZE:
         return current
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = 1.0 + np.abs(current.x).max(initial=0)
@@ -194,7 +206,7 @@ def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
     if not answer.status.has_point or model.is_strictly_convex_below():
         return None
     try:
-        chosen = model.optimistic_choice(x, run.p, answer, slack=1e-3 * run.tolerance)
+        chosen = model.optimistic_choice.solve(x, run.p, answer, slack=1e-3 * run.tolerance)
     except NonconvexLowerError:
         return None
     if not chosen.status.has_point:
@@ -202,8 +214,8 @@ def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
     return run.propose(x, chosen.y, "optimistic choice")
 
 
-def _size(run: Run) -> int:
-    model = run.model
+def size_of(model: Model) -> int:
+    """Unknowns of the KKT conditions."""
     return model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq)
 
 
@@ -237,14 +249,14 @@ def _solve_model(
         return None
     dx, dy, following = pieces.split(result.z)
     dual_eq = dual_in = None
-    if not model.is_linear_quadratic:
+    if not model.is_linear_quadratic and model.own_pairs is None:
         dual_eq, dual_in = piece_multipliers(pieces.qp, result.z)
-    return _Step(dx, dy, following, -result.value, dual_eq, dual_in)
+    return _Step(dx, dy, following, -(result.value + pieces.constant), dual_eq, dual_in)
 
 
 def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> ComplementarityResult:
     n_pairs = len(pieces.qp.rows)
-    here = np.concatenate([np.zeros(pieces.n_x + pieces.n_y), multipliers])
+    here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
     if n_pairs <= MAX_GLOBAL_PAIRS // 2:
         return solve_globally(
             pieces.qp, incumbent=here, node_limit=300, time_limit=min(1.0, run.remaining)

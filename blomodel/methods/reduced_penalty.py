@@ -10,6 +10,7 @@ import numpy as np
 
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.descent import minimise_in_box, minimise_in_set
+from blomodel.methods.needs import check_needs
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.starts import Point, find_starts
@@ -47,6 +48,7 @@ class ReducedPenaltyMethod:
 
     def run(self, run: Run) -> None:
         """Follow the path from each start."""
+        check_needs(run, self)
         for start in find_starts(run, self.n_starts):
             self.follow(run, start)
 

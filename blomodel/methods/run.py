@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from blomodel.inner.answer import InnerStatus
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
 MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
+
+
+def _empty_history() -> dict[str, list[float]]:
+    return defaultdict(list)
 
 
 class StopRun(Exception):  # noqa: N818 - a signal, not an error
@@ -47,8 +51,26 @@ class Candidate:
         return max(self.violation, self.gap)
 
 
+@dataclass(kw_only=True)
+class Findings:
+    """What a method leaves behind."""
+
+    iterations: int = 0
+    evaluations: int = 0
+    history: dict[str, list[float]] = field(default_factory=_empty_history)
+    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
+    candidates: list[Candidate] = field(default_factory=list)
+    bound: float = -np.inf  # no feasible point has a smaller upper objective
+    bound_source: str = ""
+    notes: list[str] = field(default_factory=list)
+    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
+    is_infeasible: bool = False
+    is_unbounded: bool = False
+    stopped_by: str | None = None
+
+
 @dataclass
-class Run:
+class Run(Findings):
     """What a method is given and what it leaves behind."""
 
     model: Model
@@ -58,21 +80,10 @@ class Run:
     seed: int
     time_limit: float | None = None
     max_iterations: int | None = None
+    n_jobs: int = 1
     progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
-    began: float = field(default_factory=time.perf_counter)
-    iterations: int = 0
-    evaluations: int = 0
-    history: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
     watched: tuple[np.ndarray, np.ndarray] | None = None
-    candidates: list[Candidate] = field(default_factory=list)
-    bound: float = -np.inf  # no feasible point has a smaller upper objective
-    bound_source: str = ""
-    notes: list[str] = field(default_factory=list)
-    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
-    is_infeasible: bool = False
-    is_unbounded: bool = False
-    stopped_by: str | None = None
+    began: float = field(default_factory=time.perf_counter)
 
     @property
     def elapsed(self) -> float:
@@ -125,6 +136,33 @@ class Run:
             unknown = np.full(self.model.x.size, np.nan)
             columns["x"] = np.array([unknown if x is None else x for x in self.path[:n_steps]])
         return columns
+
+    @property
+    def findings(self) -> Findings:
+        """What was found, without the model."""
+        return Findings(**{part.name: getattr(self, part.name) for part in fields(Findings)})
+
+    def absorb(self, other: Findings) -> None:
+        """Take over what a run of the same problem found elsewhere; stop if it met a limit."""
+        n_before = len(self.history["time"])
+        for name, figures in other.history.items():
+            column = self.history[name]
+            column.extend([np.nan] * (n_before - len(column)))
+            earlier = self.iterations if name == "iteration" else 0
+            column.extend(figure + earlier for figure in figures)
+        self.path += other.path
+        self.iterations += other.iterations
+        self.evaluations += other.evaluations
+        self.candidates += other.candidates
+        self.tried += other.tried
+        for note in other.notes:
+            self.note(note)
+        if other.bound > self.bound:
+            self.bound, self.bound_source = other.bound, other.bound_source
+        self.is_infeasible |= other.is_infeasible
+        self.is_unbounded |= other.is_unbounded
+        if other.stopped_by is not None:
+            raise StopRun(other.stopped_by)
 
     def note(self, text: str) -> None:
         """Keep a remark for the report."""

@@ -10,7 +10,7 @@ Found = tuple[float, np.ndarray, np.ndarray]  # value, x, y
 
 KEPT = 3  # points of each list proposed at the end
 CLEAN = 1e-10  # violations below this are rounding
-BATCH = 50  # points between two looks at the clock
+BATCH = 50  # points that count as one step of the history
 
 
 class Search:
@@ -44,6 +44,7 @@ class Search:
         for begin in range(0, len(points), BATCH):
             batch = points[begin : begin + BATCH]
             for x in batch:
+                self.run.check_limits()
                 self._look(np.ascontiguousarray(x))
             figure = self.best[0][0] if self.best else np.nan
             self.run.step(count=len(batch), value=figure)

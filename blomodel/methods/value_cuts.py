@@ -55,6 +55,7 @@ class ValueCuts:
             starts = starts[:1]
         cuts: list[np.ndarray] = []
         for x in starts:
+            run.check_limits()
             self._ask_below(run, x, y, cuts)
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, y, cuts, has_kkt)
@@ -98,7 +99,7 @@ class ValueCuts:
         levels = LEVELS if relaxation.has_kkt and relaxation.n_in else LEVELS[-1:]
         for level in levels:
             program = relaxation.program(cuts, level)
-            z = minimise_smooth(program, z)
+            z = minimise_smooth(program, z, check=run.check_limits)
             run.evaluations += 1
         if not program.violation(z) <= FEASIBLE:
             return None

@@ -12,6 +12,7 @@ when the conditions are linear and f is quadratic.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +20,22 @@ import scipy.sparse as sp
 
 from blomodel.compiler.model import Model
 from blomodel.inner.complementarity import ComplementarityQP
+from blomodel.reformulations.cancelling import cancel_products
 
 
 @dataclass(frozen=True)
 class PieceModel:
-    """A complementarity QP in (dx, dy, multipliers) around a point."""
+    """A complementarity QP in (dx, dy, multipliers) around a point.
+
+    Where y holds the lower level's own multipliers there are no others; ``shift`` then turns their
+    steps into values, which is what complementarity speaks of.
+    """
 
     qp: ComplementarityQP
     n_x: int
     n_y: int
+    shift: np.ndarray | None = None
+    constant: float = 0.0  # what the shift takes off the objective
 
     @property
     def is_finite(self) -> bool:
@@ -38,7 +46,15 @@ class PieceModel:
     def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Step in x, step in y, multipliers (inequalities, then equalities)."""
         end = self.n_x + self.n_y
+        if self.shift is not None:
+            z = z - self.shift
         return z[: self.n_x], z[self.n_x : end], z[end:]
+
+    def join(self, dx: np.ndarray, dy: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """The unknowns that ``split`` takes apart."""
+        if self.shift is not None:
+            return np.concatenate([dx, dy]) + self.shift
+        return np.concatenate([dx, dy, multipliers])
 
 
 def model_pieces(
@@ -65,12 +81,15 @@ def model_pieces(
     upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
     n_in, n_eq = len(lower_in.value), len(lower_eq.value)
     n_multipliers = n_in + n_eq
-    cross, hessian = model.lower_hessian(x, y, p, multipliers)
-    # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
-    slope = model.lower_stationarity(x, y, p, np.zeros(n_multipliers))
-    stationarity = sp.hstack([cross, hessian, lower_in.in_y.T, lower_eq.in_y.T])
-    a_eq = [stationarity]
-    b_eq = [-slope]
+    a_eq, b_eq = [], []
+    pairs = np.arange(n_in), n_y + np.arange(n_in)
+    if model.own_pairs is not None:  # stationarity is among the lower rows already
+        pairs, n_multipliers = model.own_pairs, 0
+    else:
+        cross, hessian = model.lower_hessian(x, y, p, multipliers)
+        # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
+        b_eq.append(-model.lower_stationarity(x, y, p, np.zeros(n_multipliers)))
+        a_eq.append(sp.hstack([cross, hessian, lower_in.in_y.T, lower_eq.in_y.T]))
     for rows in (lower_eq, upper_eq):
         a_eq.append(_pad(rows.in_x, rows.in_y, n_multipliers))
         b_eq.append(-rows.value)
@@ -95,10 +114,17 @@ def model_pieces(
         b_eq=np.concatenate(b_eq),
         A_in=sp.csc_array(sp.vstack(a_in)),
         b_in=np.concatenate(b_in),
-        rows=np.arange(n_in),
-        columns=n_x + n_y + np.arange(n_in),
+        rows=pairs[0],
+        columns=n_x + pairs[1],
     )
-    return PieceModel(qp, n_x, n_y)
+    if model.own_pairs is None:
+        return PieceModel(qp, n_x, n_y)
+    shift = np.zeros(size)
+    shift[qp.columns] = y[pairs[1]]
+    shifted = dataclasses.replace(
+        qp, q=qp.q - qp.P @ shift, b_eq=qp.b_eq + qp.A_eq @ shift, b_in=qp.b_in + qp.A_in @ shift
+    )
+    return PieceModel(shifted, n_x, n_y, shift, float(0.5 * shift @ (qp.P @ shift) - qp.q @ shift))
 
 
 def _pad(in_x: sp.csr_array, in_y: sp.csr_array, n_multipliers: int) -> sp.csr_array:
@@ -146,7 +172,7 @@ def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None
     if not model.is_linear_quadratic:
         return None
     x, y = np.zeros(n_x), np.zeros(n_y)
-    size = n_x + n_y + n_in + n_eq
+    size = n_x + n_y + (n_in + n_eq if model.own_pairs is None else 0)
     linear = np.zeros(size)
     linear[: n_x + n_y] = model.f_grad(x, y, p)
     constant = float(model.f(x, y, p)[0])
@@ -159,6 +185,12 @@ def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None
 
     if is_positive_semidefinite(hessian):
         return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
+    if model.own_pairs is not None:
+        cancelling = cancel_products(model, p, hessian)
+        if cancelling is None or not is_positive_semidefinite(hessian + cancelling[0]):
+            return None
+        source = "products with multipliers cancel by complementarity"
+        return PieceObjective(hessian + cancelling[0], linear + cancelling[1], constant, source)
     if not model.g_is_quadratic:
         return None
     lower_hessian = model.g_hessian(x, y, p)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from blomodel.methods.auto import describe_choice
+from blomodel.report import text
 from blomodel.report.model_math import Row, model_rows
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ def describe(problem: BilevelProblem) -> Background:
     structure = problem.structure
     return Background(
         model=tuple(model_rows(problem)),
-        facts=tuple((fact.name, fact.value, fact.evidence) for fact in structure.facts),
-        choice=structure.choice,
+        facts=tuple((fact.name, fact.value, fact.write_evidence(text.part)) for fact in structure.facts),
+        choice=describe_choice(structure.model, structure.p),
         parameters={parameter.name(): parameter.size for parameter in problem.parameters},
         versions=versions(),
     )

@@ -22,6 +22,8 @@ def format_certificate(certificate: Certificate) -> str:
         f"   (lower value {c.lower_value:.8g} by {c.checked_by})",
         f"  lower answer unique    {unique}",
     ]
+    for name, gap in c.follower_gaps.items():
+        lines.append(f"  gap of {name:<15} {max(gap, 0.0):.2e}   {_verdict(gap, c)} {limit}")
     if c.stationarity is not None:
         lines.append(f"  stationarity           {c.stationarity:.2e}")
     if c.bound is not None:

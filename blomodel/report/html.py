@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.report.text import array, number, seconds
+from blomodel.report.text import array, number, part, seconds
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def comparison_html(columns: Sequence[str], comparison: Comparison) -> str:
 
 def structure_html(structure: Structure) -> str:
     """The facts with their evidence."""
-    return facts_html((fact.name, fact.value, fact.evidence) for fact in structure.facts)
+    return facts_html((fact.name, fact.value, fact.write_evidence(part)) for fact in structure.facts)
 
 
 def facts_html(facts: Iterable[tuple[str, str, str]]) -> str:

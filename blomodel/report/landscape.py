@@ -56,7 +56,7 @@ class UpperView:
         y = answer.y
         if is_proven and self._has_choice:
             try:
-                chosen = model.optimistic_choice(x, p, answer, slack=SLACK)
+                chosen = model.optimistic_choice.solve(x, p, answer, slack=SLACK)
                 y = chosen.y if chosen.status.has_point else y
             except NonconvexLowerError:
                 self._has_choice = False  # f is not convex in y: the answer found stands for all

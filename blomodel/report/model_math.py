@@ -36,7 +36,7 @@ def model_rows(problem: BilevelProblem) -> list[Row]:
     """The upper level, then the lower level (or each of several) below it, then what names stand for."""
     writer = Writer(LATEX)
     rows = _level_rows(writer, 0, problem.objective, problem.levels.upper, problem.constraints)
-    for lower in getattr(problem, "followers", (problem.lower,)):
+    for lower in problem.followers:
         answered = _names(lower.variables)
         kind = "min" if isinstance(lower.objective, cp.Minimize) else "max"
         best = rf"\underset{{{answered}}}{{\operatorname{{arg{kind}}}}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 if TYPE_CHECKING:
+    from blomodel.methods.needs import Verdict
     from blomodel.methods.registry import MethodInfo
     from blomodel.problem import BilevelProblem
 
@@ -85,6 +87,52 @@ def indent(text: str, width: int = 2) -> str:
     return "\n".join(" " * width + line if line else line for line in text.split("\n"))
 
 
+def titled(title: str, body: str) -> str:
+    """A heading with an indented text below."""
+    return f"{title}\n{indent(body)}"
+
+
+def wrap(line: str, width: int) -> str:
+    """A sentence broken into lines."""
+    return "\n".join(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False))
+
+
+def columns(rows: Sequence[tuple[str, str]], width: int) -> str:
+    """Names and what is said about them, side by side; a name is not repeated.
+
+    >>> print(columns([("why", "one thing"), ("why", "another"), ("method", "auto")], 40))
+    why     one thing
+            another
+    method  auto
+    """
+    first = max(len(name) for name, _ in rows)
+    lines: list[str] = []
+    last = None
+    for name, said in rows:
+        for k, part in enumerate(wrap(said, max(width - first - 2, 40)).split("\n")):
+            shown = name if k == 0 and name != last else ""
+            lines.append(f"{shown:<{first}}  {part}")
+        last = name
+    return "\n".join(lines)
+
+
+def verdicts(judged: Sequence[Verdict], width: int) -> str:
+    """Which methods apply, which do so against their assumptions, and which do not apply and why."""
+    rows: list[tuple[str, str]] = []
+    apply = [v.method for v in judged if v.applies and not v.caution]
+    if apply:
+        rows.append(("apply", ", ".join(apply)))
+    for title, chosen in (
+        ("run, but", [v for v in judged if v.caution]),
+        ("do not apply", [v for v in judged if not v.applies]),
+    ):
+        by_reason: dict[str, list[str]] = {}
+        for verdict in chosen:
+            by_reason.setdefault(verdict.caution or verdict.reason, []).append(verdict.method)
+        rows += [(title, f"{', '.join(names)}: {reason}") for reason, names in by_reason.items()]
+    return columns(rows, width)
+
+
 def expression(expr: cp.Expression) -> str:
     """A cvxpy expression in the notation one would write it in.
 
@@ -111,18 +159,22 @@ def constraint(item: Constraint) -> str:
     return f"{type(item).__name__}({arguments})"
 
 
+def part(item: cp.Expression | Constraint) -> str:
+    """An expression or a constraint as text."""
+    return expression(item) if isinstance(item, cp.Expression) else constraint(item)
+
+
 def model(problem: BilevelProblem) -> str:
     """The bilevel problem written out, the lower level indented below the upper one."""
-    lower = problem.lower
-    answered = ", ".join(variable.name() for variable in lower.variables)
-    name = "" if lower.name == "lower level" else f" ({lower.name})"
-    return "\n".join(
-        [
-            _level(problem.objective, problem.levels.upper, problem.constraints),
+    parts = [_level(problem.objective, problem.levels.upper, problem.constraints)]
+    for follower in problem.followers:
+        answered = ", ".join(variable.name() for variable in follower.variables)
+        name = "" if follower.name == "lower level" else f" ({follower.name})"
+        parts += [
             f"where {answered} solves the lower level{name}:",
-            indent(_level(lower.objective, lower.variables, lower.constraints), 4),
+            indent(_level(follower.objective, follower.variables, follower.constraints), 4),
         ]
-    )
+    return "\n".join(parts)
 
 
 def answer(problem: BilevelProblem) -> str:

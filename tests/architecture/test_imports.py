@@ -32,6 +32,8 @@ FORBIDDEN = {
     "blomodel.reformulations": tuple(name for name in ABOVE if name != "reformulations"),
     "blomodel.methods": ("problem", "solving", "solution", "certificate", "report", "cli"),
     "blomodel.certificate": ("problem", "solving", "methods", "report", "cli"),
+    "blomodel.lower_check": ("problem", "solving", "certificate", "methods", "report", "cli"),
+    "blomodel.outcome": ("problem", "solving", "report", "cli"),
     "blomodel.solution": ("problem", "solving", "methods", "report", "cli"),
     "blomodel.solving": ("problem", "report", "cli"),
     "blomodel.problem": ("report", "cli"),
@@ -50,7 +52,11 @@ EXCEPTIONS = {
     ("blomodel.solution", "blomodel.report.page"): "solution.report() delegates",
     ("blomodel.problem", "blomodel.report.model_math"): "notebooks show the model",
     ("blomodel.problem", "blomodel.report.problem_plot"): "problem.plot() delegates",
-    ("blomodel.analysis.structure", "blomodel.methods.auto"): "explain() tells what auto will do",
+    ("blomodel.report.background", "blomodel.methods.auto"): "a report tells what auto chose",
+    **{
+        ("blomodel.reformulations.reformulation", f"blomodel.report.{part}"): "writes its formula"
+        for part in ("mathematics", "notation")
+    },
 }
 
 

@@ -12,6 +12,8 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 from bilevel_qp import BEST_KNOWN, BilevelQP, solve_with_ipopt  # noqa: E402
 
+NEAR = 1.001  # of the best value known
+
 
 @pytest.mark.parametrize("n", [10, 50])
 def test_quality_and_gap(n):
@@ -21,7 +23,7 @@ def test_quality_and_gap(n):
     assert problem.certificate.accepted
     assert problem.certificate.lower_gap <= 1e-6
     assert "optimal" in problem.status
-    assert instance.value(x.value) <= 1.02 * BEST_KNOWN[n]
+    assert instance.value(x.value) <= NEAR * BEST_KNOWN[n]
 
 
 @pytest.mark.slow
@@ -52,7 +54,7 @@ def test_speed_against_ipopt(n):
         f"{values[-1][1]:.5g}; IPOPT / blomodel: solving {solve / min(solving):.1f}, "
         f"in all {(set_up + solve) / min(ours):.1f}"
     )
-    assert values[-1][0] <= 1.02 * BEST_KNOWN[n]
+    assert values[-1][0] <= NEAR * BEST_KNOWN[n]
     if n >= 50:
         # Compilation and certificate stand apart, as IPOPT's set-up does; it checks nothing.
         assert solve >= 3 * min(solving)

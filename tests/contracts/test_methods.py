@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.inner.nlp import installed_solvers
 
 METHODS = [info.name for info in bm.methods()]
 
 
 # Methods of the papers that take no constraints on y, or none that hold x.
 TAKES_COUPLED_ROWS = {
-    "auto", "bic-gaffa", "blocc", "gam", "grid-search", "lv-hba", "random-search",
+    "auto", "bic-gaffa", "blocc", "gam", "grid-search", "kkt", "lv-hba", "random-search",
     "reduced-penalty", "value-cuts",
 }  # fmt: skip
 
@@ -29,6 +30,8 @@ def tracking_problem(name):
 
 
 def solve(name, **limits):
+    if name == "kkt" and not installed_solvers():
+        pytest.skip("comes with the extra blomodel[nlp]")
     problem, x, y = tracking_problem(name)
     if name == "pbgd-free":  # f is not flat here, which it must say
         with pytest.warns(UserWarning, match="flat"):

@@ -1,0 +1,54 @@
+"""Bounds on single variables, read off the rows that hold nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.analysis.polynomial import CONSTANT, polynomial
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.derivatives import jacobian
+from blomodel.compiler.rows import Rows
+
+
+def bounds_from_rows(
+    inequalities: Rows,
+    equalities: Rows,
+    blocks: Sequence[Block],
+    variable: str,
+    p: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds that affine rows in a single entry of "x" or "y" imply.
+
+    Without ``p`` only rows without parameters count.
+    """
+    x, y, parameters = blocks
+    block, other = (x, "y") if variable == "x" else (y, "x")
+    lower_bound, upper_bound = np.full(block.size, -np.inf), np.full(block.size, np.inf)
+    origin = (np.zeros(x.size), np.zeros(y.size), np.zeros(parameters.size) if p is None else p)
+    for rows, is_equality in ((inequalities, False), (equalities, True)):
+        if rows.tape is None:
+            continue
+        own = polynomial(rows.tape, variable=variable, coefficient=other)
+        usable = (own.degree == 1) & (own.coefficient_class[:, 1] <= CONSTANT)
+        usable &= polynomial(rows.tape, variable=other, coefficient=variable).degree == 0
+        if p is None and parameters.size:
+            usable &= polynomial(rows.tape, variable="p", coefficient=variable).degree == 0
+        if not np.any(usable):
+            continue
+        constants = rows.tape(*origin)
+        matrix = sp.csr_array(jacobian(rows.tape, (variable,), origin))
+        for row in np.flatnonzero(usable):
+            start, stop = matrix.indptr[row], matrix.indptr[row + 1]
+            held = [k for k in range(start, stop) if matrix.data[k] != 0]
+            if len(held) != 1:
+                continue
+            column, slope = matrix.indices[held[0]], matrix.data[held[0]]
+            bound = -constants[row] / slope
+            if slope > 0 or is_equality:
+                upper_bound[column] = min(upper_bound[column], bound)
+            if slope < 0 or is_equality:
+                lower_bound[column] = max(lower_bound[column], bound)
+    return lower_bound, upper_bound

@@ -1,0 +1,117 @@
+"""The lower level's KKT conditions with relaxed complementarity, by a nonlinear solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cvxpy as cp
+import numpy as np
+
+from blomodel.inner.multistart import MultistartLower
+from blomodel.inner.nlp import choose_solver, solve_nonlinear
+from blomodel.methods.pieces import improve_by_pieces
+from blomodel.methods.registry import method, setting
+from blomodel.methods.run import Run
+from blomodel.methods.starts import Point, find_starts
+from blomodel.reformulations.mpec import LowerConditions, build_problem
+
+LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
+SAME = 1e-5  # relative distance below which two ends count as one
+POLISHING_ROUNDS = 5
+ENOUGH_AGREEMENT = 3  # starts that end at the best value found
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class KKT:
+    """Minimise f over the lower level's KKT conditions, complementarity relaxed to lambda s <= t.
+
+    A large t first: there the feasible set is connected and smooth, and the local solution found is
+    often a good one. Then t goes to zero, each search starting where the last ended, and a few steps
+    on the pieces of the conditions make the end exact. A start whose first search ends where an
+    earlier one did is not followed further.
+    """
+
+    name: ClassVar[str] = "kkt"
+    summary: ClassVar[str] = "KKT conditions with relaxed complementarity, by IPOPT or UNO"
+    assumes: ClassVar[str] = (
+        'lower level smooth or with convex kinks; needs pip install "blomodel[nlp]"'
+    )
+    claims: ClassVar[str] = "local solution of the KKT reformulation"
+    reference: ClassVar[str] = "relaxation: Scholtes (2001); IPOPT: Waechter and Biegler (2006)"
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    solver: str | None = setting(None, '"ipopt" or "uno"; None: the first that is installed')
+    n_starts: int = setting(5, "start points", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Follow t to zero from several starts."""
+        solver = choose_solver(self.solver, f"method {self.name!r}")
+        conditions = LowerConditions(run.model)
+        problem = build_problem(conditions)
+        run.note(f"nonlinear solver: {solver}")
+        first_ends: list[np.ndarray] = []
+        agreement = 0
+        for start in find_starts(run, self.n_starts):
+            before = run.best()
+            reached = self._follow(run, solver, conditions, problem, start, first_ends)
+            best = run.best()
+            if best is None or reached is None:
+                continue
+            small = run.tolerance * (1 + abs(best.value))
+            has_improved = before is None or best.value < before.value - small
+            agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
+            if agreement >= ENOUGH_AGREEMENT:
+                run.note(f"{agreement} starts ended at the best value, so the others were left out")
+                return
+
+    def _follow(
+        self,
+        run: Run,
+        solver: str,
+        conditions: LowerConditions,
+        problem: cp.Problem,
+        start: Point,
+        first_ends: list[np.ndarray],
+    ) -> float | None:
+        """Drive t to zero from one start; the upper objective reached, None if there is none."""
+        conditions.start(*start, run.p)
+        self._answer_below(run, *start)
+        levels = LEVELS if conditions.has_complementarity else LEVELS[-1:]
+        point = None
+        for level in levels:
+            conditions.relaxation.value = level
+            answer = solve_nonlinear(problem, solver, time_limit=run.remaining)
+            run.evaluations += 1
+            if answer.has_point:
+                point = conditions.point() or point
+                if point is not None:  # so that a limit or Ctrl-C leaves the best x so far
+                    self._answer_below(run, *point)
+                run.step(value=answer.value, relaxation=level)
+            else:
+                run.check_limits()
+            if level == levels[0] and point is not None:
+                end = np.concatenate(point)
+                reach = SAME * (1 + np.abs(end).max(initial=0))
+                if any(np.abs(end - other).max(initial=0) <= reach for other in first_ends):
+                    return None
+                first_ends.append(end)
+        if point is None:
+            return None
+        reached = run.propose(*point, "KKT conditions")
+        if isinstance(run.model.lower_solver, MultistartLower):
+            return reached.value
+        # A product of 1e-8 leaves digits to gain, which the pieces around the end have exactly.
+        polished = improve_by_pieces(run, *point, max_rounds=POLISHING_ROUNDS)
+        return min(reached, polished, key=lambda candidate: candidate.cautious_value).value
+
+    @staticmethod
+    def _answer_below(run: Run, x: np.ndarray, y: np.ndarray) -> None:
+        """Propose x with the lower level's own answer, which t > 0 leaves y away from."""
+        x = np.clip(x, *run.model.bounds(run.p))
+        answer, _ = run.model.solve_lower(x, run.p, y)
+        if answer.status.has_point:
+            run.propose(x, answer.y, "lower answer at the x of the KKT conditions")
+        else:
+            run.tried.append((x, answer.status))

@@ -1,0 +1,183 @@
+r"""Linear relaxations of the KKT conditions over a box, where the conditions are not linear.
+
+With :math:`J_j \in [\underline J_j, \overline J_j]` the range of a derivative over the box and c a
+corner of it, the mean value theorem gives for every z of the box
+
+.. math:: r(z) \ge r(c) + \sum_{c_j = l_j} \underline J_j (z_j - l_j)
+                        + \sum_{c_j = u_j} \overline J_j (z_j - u_j),
+
+and the same with the ends exchanged from above. For products these are the estimators of McCormick;
+kinks are covered because the range then holds every slope. The error falls with the square of the
+box's width, so that branching on the variables closes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.analysis.intervals import intervals
+from blomodel.compiler.derivatives import vjp
+from blomodel.compiler.model import Model
+from blomodel.compiler.tape import Tape
+
+Array = np.ndarray
+MAX_CORNERS = 16  # estimators of one row from each side
+MAX_SLOPE = 1e9  # larger numbers in a row cost the linear programs their accuracy
+
+
+@dataclass(frozen=True)
+class Box:
+    """Ranges of all unknowns z = (x, y, multipliers)."""
+
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True)
+class LinearRows:
+    """``matrix z <= right``."""
+
+    matrix: Array
+    right: Array
+
+
+class IntervalKKT:
+    """Upper objective and KKT conditions as rows r(z), with ranges of their derivatives.
+
+    Row 0 is the upper objective; ``equalities`` and ``inequalities`` number the others, and row
+    ``pair_rows[k]`` is paired with the multiplier ``pair_columns[k]``.
+    """
+
+    def __init__(self, model: Model, p: Array) -> None:
+        self.model, self.p = model, p
+        self.n_x, self.n_y = model.x.size, model.y.size
+        n_in, n_eq = len(model.lower_in), len(model.lower_eq)
+        self.n = self.n_x + self.n_y + n_in + n_eq
+        self._parts: list[tuple[Tape, Tape, bool]] = []  # function, its pullback, holds multipliers
+        sizes = []
+        for tape, has_multipliers in (
+            (model.f, False),
+            (model.lagrangian_gradient, True),
+            (model.lower_eq.tape, False),
+            (model.upper_eq.tape, False),
+            (model.lower_in.tape, False),
+            (model.upper_in.tape, False),
+        ):
+            sizes.append(0 if tape is None else tape.n_outputs)
+            if tape is not None:
+                wanted = tape.input_names if has_multipliers else ("x", "y")
+                pullback = vjp(tape, tuple(name for name in wanted if name != "p"))
+                self._parts.append((tape, pullback, has_multipliers))
+        ends = np.cumsum(sizes)
+        self.equalities = np.arange(1, ends[3])
+        self.inequalities = np.arange(ends[3], ends[5])
+        self.pair_rows = np.arange(ends[3], ends[4])
+        self.pair_columns = self.n_x + self.n_y + np.arange(n_in)
+        everything = Box(np.full(self.n, -np.inf), np.full(self.n, np.inf))
+        low, high = self._slopes(everything, np.ones(ends[5], dtype=bool))
+        moves = low != high
+        self.is_linear = ~moves.any(axis=1)
+        self.curved_columns = np.flatnonzero(moves.any(axis=0))
+        self._slope = np.where(self.is_linear[:, None], low, 0.0)
+        self._constant = self.values(np.zeros(self.n))
+
+    def first_box(self) -> Box:
+        """Bounds on x and y that single rows give, and the signs of the multipliers."""
+        low, high = np.full(self.n, -np.inf), np.full(self.n, np.inf)
+        low[self.pair_columns] = 0.0
+        for block, bounds in (
+            (slice(0, self.n_x), self.model.bounds(self.p)),
+            (slice(self.n_x, self.n_x + self.n_y), self.model.y_bounds),
+        ):
+            low[block], high[block] = bounds
+        return Box(low, high)
+
+    def name_of(self, column: int) -> str:
+        """The user's name for an unknown."""
+        for block, begin in ((self.model.x, 0), (self.model.y, self.n_x)):
+            for leaf in block.leaves:
+                where = block.slice_of(leaf)
+                if begin + where.start <= column < begin + where.stop:
+                    return str(leaf.name())
+        return "a multiplier of the lower level"
+
+    def values(self, z: Array) -> Array:
+        """All rows at z."""
+        return np.concatenate(
+            [tape(*self._inputs(z, has_multipliers)) for tape, _, has_multipliers in self._parts]
+        )
+
+    def _inputs(self, z: Array, has_multipliers: bool) -> list[Array]:
+        x, y, multipliers = np.split(z, [self.n_x, self.n_x + self.n_y])
+        return [x, y, self.p] + ([np.append(1.0, multipliers)] if has_multipliers else [])
+
+    def _slopes(self, box: Box, wanted: Array) -> tuple[Array, Array]:
+        """Ranges of the derivatives of the wanted rows over the box."""
+        low, high = np.zeros((wanted.size, self.n)), np.zeros((wanted.size, self.n))
+        first = 0
+        for tape, pullback, has_multipliers in self._parts:
+            ends = [self._inputs(end, has_multipliers) for end in (box.low, box.high)]
+            bounds = dict(zip(tape.input_names, zip(*ends, strict=True), strict=True))
+            columns = kept = np.arange(self.n_x + self.n_y)
+            if has_multipliers:
+                columns = np.arange(self.n)
+                # The weight of g itself is an input of the tape but no unknown.
+                kept = np.delete(np.arange(self.n + 1), self.n_x + self.n_y)
+            for row in range(tape.n_outputs):
+                if wanted[first + row]:
+                    unit = np.zeros(tape.n_outputs)
+                    unit[row] = 1.0
+                    bounds[pullback.input_names[-1]] = (unit, unit)
+                    found = intervals(pullback, bounds)
+                    low[first + row, columns] = found[0][kept]
+                    high[first + row, columns] = found[1][kept]
+            first += tape.n_outputs
+        return low, high
+
+    def relax(self, box: Box) -> tuple[list[LinearRows], list[LinearRows], Array]:
+        """Linear under- and overestimators of every row, and how much each row's slopes vary.
+
+        Item i of the lists stands for row i: ``matrix z + right`` bounds it from below or above.
+        A row without a usable corner has no estimator on that side.
+        """
+        low, high = self._slopes(box, ~self.is_linear)
+        below: list[LinearRows] = []
+        above: list[LinearRows] = []
+        for row in range(self.is_linear.size):
+            if self.is_linear[row]:
+                exact = LinearRows(self._slope[row : row + 1], self._constant[row : row + 1])
+                below.append(exact)
+                above.append(exact)
+                continue
+            below.append(self._estimators(row, box, low[row], high[row]))
+            above.append(self._estimators(row, box, high[row], low[row]))
+        return below, above, high - low
+
+    def _estimators(self, row: int, box: Box, at_low: Array, at_high: Array) -> LinearRows:
+        """One estimator for each usable corner, with the slopes that belong to its low and high ends."""
+        varies = np.flatnonzero(at_low != at_high)
+        choices = [
+            [
+                is_high
+                for is_high, end, slope in (
+                    (False, box.low[j], at_low[j]),
+                    (True, box.high[j], at_high[j]),
+                )
+                if np.isfinite(end) and abs(slope) <= MAX_SLOPE
+            ]
+            for j in varies
+        ]
+        matrix, right = [], []
+        for sides in itertools.islice(itertools.product(*choices), MAX_CORNERS):
+            is_high = np.array(sides, dtype=bool)
+            corner, slope = np.clip(0.0, box.low, box.high), at_low.copy()
+            corner[varies] = np.where(is_high, box.high[varies], box.low[varies])
+            slope[varies] = np.where(is_high, at_high[varies], at_low[varies])
+            constant = float(self.values(corner)[row]) - float(slope @ corner)
+            if abs(constant) <= MAX_SLOPE:
+                matrix.append(slope)
+                right.append(constant)
+        return LinearRows(np.array(matrix).reshape(-1, self.n), np.array(right))

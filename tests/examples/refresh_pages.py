@@ -1,0 +1,36 @@
+"""Write what the Python blocks of a page print into the page (give the pages as arguments).
+
+For use after a change of the output that was meant; read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from pathlib import Path
+
+PAIR = re.compile(r"^```python\n(.*?)^```\n(\s*)(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+
+
+def refreshed(text: str) -> str:
+    """The page with the output of every block that shows one."""
+    names: dict[str, object] = {"__name__": "page"}
+
+    def replace(match: re.Match[str]) -> str:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(match[1], "page", "exec"), names)
+        if match[3] is None:
+            return match[0]
+        output = "\n".join(line.rstrip() for line in printed.getvalue().rstrip().split("\n"))
+        return f"```python\n{match[1]}```\n{match[2]}```text\n{output}\n```"
+
+    return PAIR.sub(replace, text)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
