@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from blomodel import _source_tree as _source_tree  # makes the kernels importable from a source tree
 from blomodel import methods
 from blomodel.errors import BlomodelError
-from blomodel.problem import BilevelProblem, Lower
-from blomodel.solution import Solution
 from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.atoms import sigmoid
     from blomodel.certificate import Certificate, certify
     from blomodel.comparison import Comparison, compare
+    from blomodel.problem import BilevelProblem, Lower
+    from blomodel.solution import Solution
 
 try:
     __version__ = _version("blomodel")
@@ -46,17 +46,26 @@ __all__ = [
     "sigmoid",
 ]
 
+# Loaded on first use: cvxpy takes a second or two, which "blomodel --version" can do without.
+_HOMES = {
+    "BilevelProblem": "problem",
+    "Certificate": "certificate",
+    "Comparison": "comparison",
+    "Lower": "problem",
+    "Solution": "solution",
+    "certify": "certificate",
+    "compare": "comparison",
+    "sigmoid": "atoms",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use, so that "import blomodel" stays quick.
-    if name in ("certify", "Certificate"):
-        import blomodel.certificate as module
-    elif name in ("compare", "Comparison"):
-        import blomodel.comparison as module  # type: ignore[no-redef]
-    elif name == "diagnostics":
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
+    if name == "diagnostics":
         return importlib.import_module("blomodel.diagnostics")
-    elif name == "sigmoid":
-        import blomodel.atoms as module  # type: ignore[no-redef]
-    else:
-        raise AttributeError(f"module 'blomodel' has no attribute {name!r}")
-    return getattr(module, name)
+    raise AttributeError(f"module 'blomodel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, "diagnostics"})

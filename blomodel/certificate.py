@@ -90,6 +90,11 @@ class Certificate:
 
         return format_certificate(self)
 
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import certificate_html
+
+        return certificate_html(self)
+
 
 def certify_point(
     problem: BilevelProblem,

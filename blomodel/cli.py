@@ -83,10 +83,8 @@ def _demo(options: argparse.Namespace) -> int:
         coupled_qp(),
     )
     if not options.no_plot:
-        from blomodel.report import plots
-
         path = options.output / "blomodel_demo.png"
-        plots.save(plots.plot_upper_objective(scalar), path)
+        scalar.plot(path=path)
         print(f"\nPlot of the first problem saved to {path.resolve()}")
     return 0
 

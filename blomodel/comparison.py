@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,10 @@ from blomodel.report import text
 from blomodel.solution import Solution
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = ("method", "status", "value", "lower gap", "stationarity", "iterations", "evaluations", "time")
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
-COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#B8A800")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,57 +109,27 @@ class Comparison:
                 lines.append(f"{row.method}: {'; '.join(row.certificate.reasons)}")
         return "\n".join(lines)
 
-    def plot(self) -> Figure:
-        """The upper objective and the lower gap of each method against time.
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import comparison_html
 
-        A dot marks the certified answer. Methods with a penalty record the penalised objective.
+        return comparison_html(COLUMNS, self)
+
+    def plot(self, ax: Sequence[Axes] | None = None, path: str | Path | None = None) -> Figure:
+        """Draw the upper objective and the lower gap of each method against time.
+
+        A mark stands at the answer, filled if the certificate accepts it. Methods with a penalty record
+        the penalised objective on the way.
+
+        Parameters
+        ----------
+        ax : two matplotlib Axes, optional
+            Where to draw; by default in a new figure.
+        path : optional
+            File to save the figure to; the ending of its name chooses the format.
         """
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from blomodel.report.comparison_plot import plot_comparison
 
-        figure = Figure(figsize=(8, 6), layout="constrained")
-        FigureCanvasAgg(figure)
-        upper, lower = figure.subplots(2, 1, sharex=True)
-        for position, row in enumerate(self.rows):
-            colour = COLOURS[position % len(COLOURS)]
-            style = {"color": colour, "linestyle": "-" if position < len(COLOURS) else "--"}
-            if row.solution is None:
-                upper.plot([], [], label=f"{row.method} (error)", **style)
-                continue
-            self._draw(upper, row, "value", self.sign, style)
-            self._draw(lower, row, "gap", 1.0, style)
-            if row.certificate is None:
-                continue
-            face = colour if row.certificate.accepted else "white"
-            end = {"color": colour, "marker": "o", "markerfacecolor": face}
-            upper.plot([row.time], [row.certificate.objective], **end)
-            if np.isfinite(row.certificate.lower_gap):
-                lower.plot([row.time], [_visible(row.certificate.lower_gap)], **end)
-        upper.set_ylabel("upper objective")
-        lower.set_ylabel("lower gap")
-        lower.set_yscale("log")
-        lower.set_xlabel("seconds")
-        upper.legend(frameon=False, fontsize="small")
-        for panel in (upper, lower):
-            panel.grid(alpha=0.3)
-        return figure
-
-    @staticmethod
-    def _draw(panel: Any, row: ComparisonRow, name: str, sign: float, style: dict[str, str]) -> None:
-        assert row.solution is not None
-        history = row.solution.history
-        figures, times = history.get(name, np.empty(0)), history.get("time", np.empty(0))
-        label = row.method if name == "value" else None
-        count = min(len(figures), len(times))
-        # A method that records a figure only now and then does so at its end.
-        figures, times = figures[len(figures) - count :], times[len(times) - count :]
-        shown = _visible(figures) if name == "gap" else sign * np.asarray(figures)
-        panel.plot(times, shown, label=label, **style)
-
-
-def _visible(gap: Any) -> np.ndarray:
-    """A gap below rounding is zero, which a logarithmic axis does not have."""
-    return np.maximum(np.asarray(gap, float), np.finfo(float).eps)
+        return plot_comparison(self, ax=ax, path=path)
 
 
 def compare(

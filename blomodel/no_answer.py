@@ -113,7 +113,7 @@ def explain_coupling(
             elastic,
             "auto",
             began=time.perf_counter(),
-            verbose=False,
+            progress=None,
             time_limit=time_limit,
             max_iterations=None,
             tolerance=tolerance,

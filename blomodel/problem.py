@@ -24,6 +24,11 @@ from blomodel.solution import Solution
 from blomodel.status import Status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from blomodel.analysis.structure import Structure
     from blomodel.certificate import Certificate
     from blomodel.compiler.model import Model
@@ -198,7 +203,8 @@ class BilevelProblem:
         method : str
             See ``bm.methods()``.
         verbose : bool
-            Print a line for each iteration.
+            Show value, gap and penalty weight while solving: a live line on a terminal, else plain
+            lines, at most two a second.
         time_limit, max_iterations : optional
             When reached, the best point so far is certified and returned.
         tolerance : float
@@ -217,16 +223,20 @@ class BilevelProblem:
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
+        from blomodel.progress import show_progress
         from blomodel.solving import solve_problem
         from blomodel.threads import one_blas_thread
 
         began = time.perf_counter()
-        with one_blas_thread():
+        shown = show_progress(
+            self, method, verbose, time_limit=time_limit, max_iterations=max_iterations
+        )
+        with one_blas_thread(), shown as progress:
             return solve_problem(
                 self,
                 method,
                 began=began,
-                verbose=verbose,
+                progress=progress,
                 time_limit=time_limit,
                 max_iterations=max_iterations,
                 tolerance=tolerance,
@@ -235,6 +245,41 @@ class BilevelProblem:
                 settings=settings,
             )
 
+    def plot(
+        self,
+        span: Any = None,
+        gammas: Sequence[float] | None = None,
+        points: int | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        path: str | Path | None = None,
+    ) -> Figure:
+        """Draw what the upper level sees over its one or two unknowns.
+
+        With one unknown: the value phi(x) at the lower answer, the penalised F_gamma(x), kinks and
+        jumps, the steps of the last solve, and below them the lower answer itself. With two: maps of phi
+        and F_gamma.
+
+        Parameters
+        ----------
+        span : pair of float, or two pairs, optional
+            Range of each unknown; by default its bounds, or around the points of the last solve.
+        gammas : sequence of float, optional
+            Weights of the penalised curves; an empty list draws none.
+        points : int, optional
+            Values of each unknown to evaluate.
+        ax : matplotlib Axes or a sequence of them, optional
+            Where to draw, panel by panel; by default in a new figure.
+        path : optional
+            File to save the figure to; the ending of its name chooses the format.
+        """
+        from blomodel.report.problem_plot import plot_problem
+
+        return plot_problem(self, span=span, gammas=gammas, points=points, ax=ax, path=path)
+
+    def _repr_latex_(self) -> str:
+        from blomodel.report.model_math import model_latex
+
+        return f"$$\n{model_latex(self)}\n$$"
     def pessimistic(self, x: object = None, *, search: int = 0) -> Pessimistic:
         """What the upper level gets when the lower level chooses against it.
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blomodel.errors import DataError
 from blomodel.status import Status
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from blomodel.certificate import Certificate
     from blomodel.no_answer import NoAnswer
+    from blomodel.problem import BilevelProblem
+    from blomodel.report.background import Background
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """How an answer was found.
 
@@ -28,7 +38,8 @@ class Solution:
     compile_time, solve_time, certify_time : float
         Seconds for each stage; ``compile_time`` is 0 when the problem was compiled before.
     history : dict of arrays
-        Figures of each iteration, such as "time", "value", "gap", "gamma".
+        Figures with a row for each step, such as "time", "iteration", "value", "gap", "gamma", "x"; NaN
+        where a step lacks one. Values are stated for minimisation: see ``sign``.
     multipliers : list of arrays
         Multipliers of the lower constraints, in the order in which they were given.
     stopped_by : str or None
@@ -37,6 +48,16 @@ class Solution:
         Remarks of the method.
     no_answer : NoAnswer or None
         Why there is no answer, where there is none.
+    sign : float
+        +1 when the upper level minimises, -1 when it maximises.
+    settings : dict
+        What ``solve()`` was given.
+    values : dict of arrays
+        Each variable's value by name; empty when there is no point.
+    certificate : Certificate or None
+        The check of the answer.
+    problem : BilevelProblem or None
+        What was solved; left behind when a solution is pickled, with ``background`` in its place.
     """
 
     status: Status
@@ -53,8 +74,61 @@ class Solution:
     history: dict[str, np.ndarray] = field(repr=False)
     multipliers: list[np.ndarray] = field(repr=False)
     no_answer: NoAnswer | None = None
+    sign: float = field(default=1.0, repr=False)
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    values: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    certificate: Certificate | None = field(default=None, repr=False)
+    problem: BilevelProblem | None = field(default=None, repr=False)
 
     @property
     def total_time(self) -> float:
         """Seconds from the call of solve() to its return."""
         return self.compile_time + self.solve_time + self.certify_time
+
+    @cached_property
+    def background(self) -> Background | None:
+        """Model, structure and versions in words and numbers; travels with a pickled solution."""
+        if self.problem is None:
+            return None
+        from blomodel.report.background import describe
+
+        try:
+            return describe(self.problem)
+        except DataError:  # a parameter has lost its value since
+            return None
+
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, path: str | Path | None = None
+    ) -> Figure:
+        """Draw how the solve went: value, lower gap, stationarity, penalty weight, step size.
+
+        Only figures that the method recorded are drawn, one panel each.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or a sequence of them, optional
+            Where to draw, panel by panel; by default in a new figure.
+        path : optional
+            File to save the figure to; the ending of its name chooses the format.
+        """
+        from blomodel.report.convergence import plot_convergence
+
+        return plot_convergence(self, ax=ax, path=path)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about the model, the way to the answer, and its check."""
+        from blomodel.report.page import write_report
+
+        return write_report(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import solution_html
+
+        return solution_html(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # cvxpy objects and compiled functions stay behind; what a report says about them comes along.
+        background = self.background
+        return {**self.__dict__, "problem": None, "background": background}
+
+

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
+    from blomodel.progress import Progress
 
 
 def solve_problem(
@@ -29,7 +29,7 @@ def solve_problem(
     method: str,
     *,
     began: float,
-    verbose: bool,
+    progress: Progress | None,
     time_limit: float | None,
     max_iterations: int | None,
     tolerance: float,
@@ -57,7 +57,7 @@ def solve_problem(
         time_limit=None if time_limit is None else time_limit - (compiled - began),
         max_iterations=max_iterations,
         n_jobs=n_jobs,
-        progress=_printer(problem) if verbose else None,
+        progress=progress,
     )
     if time_limit is not None:
         _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
@@ -90,8 +90,20 @@ def solve_problem(
         certify_time=certified - solved,
         stopped_by=run.stopped_by,
         notes=tuple(run.notes),
-        history={name: np.array(figures) for name, figures in run.history.items()},
+        history=run.record(),
         multipliers=_multipliers(problem, outcome.certificate),
+        sign=problem.sign,
+        settings={
+            "tolerance": tolerance,
+            "seed": seed,
+            "time_limit": time_limit,
+            "max_iterations": max_iterations,
+            "n_jobs": n_jobs,
+            **settings,
+        },
+        values={v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
+        certificate=outcome.certificate,
+        problem=problem,
         no_answer=outcome.no_answer,
     )
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
@@ -160,13 +172,6 @@ def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | No
     if any(variable.value is None for variable in levels.lower):
         return x, None
     return x, vector(model.y, levels.lower)
-
-
-def _printer(problem: BilevelProblem) -> Callable[[str], None]:
-    def show(line: str) -> None:
-        print(line, flush=True)
-
-    return show
 
 
 def _record(problem: BilevelProblem, outcome: Outcome) -> float:

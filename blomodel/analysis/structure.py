@@ -86,3 +86,8 @@ class Structure:
     @property
     def _lower_constraints(self) -> list[cp.Constraint]:
         return list(self.problem.lower.constraints)
+
+    def _repr_html_(self) -> str:
+        from blomodel.report.html import structure_html
+
+        return structure_html(self)

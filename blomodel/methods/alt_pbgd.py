@@ -60,6 +60,7 @@ class AltPbgd:
         )
         # The loop moves its points where the slopes read them.
         x, y_g, y_gamma = (point_in(slopes[0], position) for position in (1, 2, 3))
+        run.watch(x, y_gamma)
         try:
             self._iterate(setup, slopes, x, y_g, y_gamma)
         finally:

@@ -63,6 +63,7 @@ class Bda:
             step_f = min(safe_step(problem.constants.f_yy), 1e3 * safe_step(problem.constants.g_yy))
         loop, places = problem.loop(bda), problem.x_spec
         weights = [0.5, 0.05, 5e-3, 5e-4] if self.weight is None else [self.weight]
+        run.watch(x, y)
         try:
             for weight in weights:
                 state, work = np.zeros(5), problem.work(8)

@@ -68,6 +68,7 @@ class BicGaffa:
             penalty = settings[5] * (memory[0] + 1) ** settings[6]
             return {"value": float(run.model.f(x, y, run.p)[0]), "gamma": penalty}
 
+        run.watch(x, y)
         try:
             iterate_safely(
                 run,

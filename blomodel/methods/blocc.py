@@ -60,9 +60,8 @@ class Blocc:
                 following = _project(run, x - eta * evaluation.gradient)
                 moved = float(np.abs(following - x).max(initial=0)) / eta
                 run.step(
-                    value=evaluation.value, gap=evaluation.gap, gamma=self.gamma, stationarity=moved
+                    x=x, value=evaluation.value, gap=evaluation.gap, gamma=self.gamma, stationarity=moved
                 )
-                run.history["x"].append(x.copy())  # type: ignore[arg-type]
                 if moved <= run.tolerance * (1 + np.abs(x).max(initial=0)):
                     break
                 x = following

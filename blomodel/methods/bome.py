@@ -68,6 +68,7 @@ class Bome:
             )
             return loop(n, *tapes, *sets, settings, x, y, inner, state, figures, work)
 
+        run.watch(x, y)
         try:
             run_with_smaller_steps(
                 run,

@@ -98,6 +98,7 @@ class Galet:
                 "R_y": max(0.0, lower),
             }
 
+        run.watch(x, y)
         try:
             run_in_slices(
                 run, advance, max_iterations=self.max_steps, tolerance=run.tolerance, report=report

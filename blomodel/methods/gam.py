@@ -61,6 +61,7 @@ class Gam:
                 y, weights, memory, space, matrix,
             )  # fmt: skip
 
+        run.watch(x, y)
         try:
             run_in_slices(
                 run,

@@ -54,6 +54,7 @@ class Iaptt:
         settings = np.array([given(self.step_size), given(start_step), given(self.lower_step), n_steps])
         tapes = (o.f, o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
         loop, sets = problem.loop(iaptt), (problem.x_spec, problem.y_spec)
+        run.watch(x, y)
         try:
             run_in_slices(
                 run,

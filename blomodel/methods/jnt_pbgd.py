@@ -46,6 +46,7 @@ class JntPbgd:
         """Iterate from the user's start, or from the middle of the box of x."""
         setup = set_up(run, self.name)
         z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
+        run.watch(z[:n_x], z[n_x:])
         try:
             iterate_jointly(self, setup, z)
         finally:

@@ -71,6 +71,7 @@ class LvHba:
             penalty = settings[6] * (memory[0] + 1) ** settings[7]
             return {"value": float(run.model.f(point[:n_x], point[n_x:], run.p)[0]), "gamma": penalty}
 
+        run.watch(point[:n_x], point[n_x:])
         try:
             iterate_safely(
                 run,

@@ -61,6 +61,7 @@ class Meha:
         )
         # The loop moves its points where the slopes read them.
         x, y, theta = (point_in(slopes[0], position) for position in (1, 2, 3))
+        run.watch(x, y)
         try:
             self._iterate(setup, slopes, x, y, theta)
         finally:

@@ -72,6 +72,7 @@ class PbgdFree:
                 "pbgd-free: the upper objective does not depend on x except through y, so its step is "
                 "zero; try alt-pbgd.",
             )
+        run.watch(x, y)
         try:
             if not is_still:
                 self._iterate(setup, x, y)

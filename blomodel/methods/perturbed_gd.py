@@ -96,6 +96,7 @@ class PerturbedGd:
             settings = np.array([step, share, CHOICES[self.rho], first_h])
             return loop(n, *tapes, places, settings, x, y, figures, work)
 
+        run.watch(x, y)
         try:
             run_with_smaller_steps(
                 run,

@@ -76,7 +76,7 @@ class ExactPieces:
             return False
         x, y, _ = self.split(result.z)
         candidate = run.propose(x, y, "branch and bound over pieces")
-        run.step(value=candidate.value, gap=candidate.gap)
+        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
         return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
 
     def improve(
@@ -99,7 +99,7 @@ class ExactPieces:
             self._reached[first] = candidate.value
             if self.best is None or result.value < self.qp.objective(self.best):
                 self.best = result.z
-        run.step(value=candidate.value, gap=candidate.gap)
+        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
         return self._reached[first]
 
 
@@ -127,7 +127,7 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
         trial = answer_below(run, current.x + step.dx, current.y + step.dy, is_chosen_by_upper=True)
         decrease = _merit(run, current, weight) - _merit(run, trial, weight)
         predicted = step.decrease + weight * _upper_violation(run, current.x, current.y)
-        run.step(value=trial.value, gap=trial.gap)
+        run.step(x=trial.x, value=trial.value, gap=trial.gap)
         size = max(np.abs(step.dx).max(initial=0), np.abs(step.dy).max(initial=0))
         small = 1e-9 * (1 + np.abs(current.x).max(initial=0))
         if decrease >= 0.1 * predicted and decrease > 0:

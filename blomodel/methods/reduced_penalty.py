@@ -76,7 +76,7 @@ class ReducedPenaltyMethod:
                 gamma *= self.gamma_factor
                 continue
             x, last = evaluation.x, evaluation
-            run.step(value=evaluation.value, gap=evaluation.gap, gamma=gamma)
+            run.step(x=x, value=evaluation.value, gap=evaluation.gap, gamma=gamma)
             if at_each_gamma is not None:
                 at_each_gamma(evaluation)
             if gamma > 1 and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -13,6 +13,7 @@ from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
+MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
 
 
 def _empty_history() -> dict[str, list[float]]:
@@ -57,6 +58,7 @@ class Findings:
     iterations: int = 0
     evaluations: int = 0
     history: dict[str, list[float]] = field(default_factory=_empty_history)
+    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
     candidates: list[Candidate] = field(default_factory=list)
     bound: float = -np.inf  # no feasible point has a smaller upper objective
     bound_source: str = ""
@@ -79,7 +81,8 @@ class Run(Findings):
     time_limit: float | None = None
     max_iterations: int | None = None
     n_jobs: int = 1
-    progress: Callable[[str], None] | None = None
+    progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
+    watched: tuple[np.ndarray, np.ndarray] | None = None
     began: float = field(default_factory=time.perf_counter)
 
     @property
@@ -99,16 +102,40 @@ class Run(Findings):
         if self.max_iterations is not None and self.iterations >= self.max_iterations:
             raise StopRun("iteration limit")
 
-    def step(self, count: int = 1, **figures: float) -> None:
+    def watch(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Look at these arrays, which a compiled loop moves, at every step to come."""
+        self.watched = (x, y)
+
+    def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
         """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
         self.iterations += count
-        self.history["time"].append(self.elapsed)
-        for name, figure in figures.items():
-            self.history[name].append(float(figure))
+        if x is None and self.watched is not None:
+            here, y = self.watched
+            x = here if here.size <= MAX_WATCHED else None
+            if "value" not in figures:
+                figures["value"] = float(self.model.f(here, y, self.p)[0])
+        self.path.append(None if x is None else np.array(x, dtype=float))
+        n_before = len(self.history["time"])
+        for name, figure in {"time": self.elapsed, "iteration": self.iterations, **figures}.items():
+            column = self.history[name]
+            # Parts of a method that came before may not have had this figure.
+            column.extend([np.nan] * (n_before - len(column)))
+            column.append(float(figure))
         if self.progress is not None:
-            text = "  ".join(f"{name} {figure:.6g}" for name, figure in figures.items())
-            self.progress(f"{self.iterations:5d}  {self.elapsed:7.2f} s  {text}")
+            self.progress(self.iterations, figures)
         self.check_limits()
+
+    def record(self) -> dict[str, np.ndarray]:
+        """The history as arrays with a row for each step, NaN where a step lacks a figure."""
+        n_steps = len(self.history["time"])
+        columns = {
+            name: np.array([*column[:n_steps], *[np.nan] * (n_steps - len(column))])
+            for name, column in self.history.items()
+        }
+        if any(x is not None for x in self.path):
+            unknown = np.full(self.model.x.size, np.nan)
+            columns["x"] = np.array([unknown if x is None else x for x in self.path[:n_steps]])
+        return columns
 
     @property
     def findings(self) -> Findings:
@@ -117,10 +144,15 @@ class Run(Findings):
 
     def absorb(self, other: Findings) -> None:
         """Take over what a run of the same problem found elsewhere; stop if it met a limit."""
+        n_before = len(self.history["time"])
+        for name, figures in other.history.items():
+            column = self.history[name]
+            column.extend([np.nan] * (n_before - len(column)))
+            earlier = self.iterations if name == "iteration" else 0
+            column.extend(figure + earlier for figure in figures)
+        self.path += other.path
         self.iterations += other.iterations
         self.evaluations += other.evaluations
-        for name, figures in other.history.items():
-            self.history[name] += figures
         self.candidates += other.candidates
         self.tried += other.tried
         for note in other.notes:

@@ -48,7 +48,7 @@ def run_in_slices(
         residual = loop(count)
         spent = time.perf_counter() - began
         done += count
-        run.step(count=count, residual=residual, **report())
+        run.step(count=count, x=None, residual=residual, **report())
         if not residual > tolerance:  # also true for NaN
             break
         growth = 10.0 if spent <= SLICE / 10 else SLICE / spent

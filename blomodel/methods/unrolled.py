@@ -59,6 +59,7 @@ class Unrolled:
         )
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
         loop, places = problem.loop(unrolled), problem.x_spec
+        run.watch(x, y)
         try:
             run_in_slices(
                 run,

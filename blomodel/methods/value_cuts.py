@@ -81,7 +81,7 @@ class ValueCuts:
                 self._ask_below(run, *relaxation.split(z)[:2], cuts)
             before, best = best, run.best()
             if best is not None:
-                run.step(value=best.value, gap=best.gap)
+                run.step(x=best.x, value=best.value, gap=best.gap)
                 gain = np.inf if before is None else before.value - best.value
                 idle = 0 if gain > 1e-4 * (1 + abs(best.value)) else idle + 1
             small = 1e-5 * (1 + abs(best.value)) if best is not None else 0.0

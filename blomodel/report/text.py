@@ -159,6 +159,11 @@ def constraint(item: Constraint) -> str:
     return f"{type(item).__name__}({arguments})"
 
 
+def part(item: cp.Expression | Constraint) -> str:
+    """An expression or a constraint as text."""
+    return expression(item) if isinstance(item, cp.Expression) else constraint(item)
+
+
 def model(problem: BilevelProblem) -> str:
     """The bilevel problem written out, the lower level indented below the upper one."""
     parts = [_level(problem.objective, problem.levels.upper, problem.constraints)]

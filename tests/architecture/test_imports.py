@@ -44,6 +44,15 @@ FORBIDDEN = {
 EXCEPTIONS = {
     ("blomodel.methods", "blomodel.solving"): "bm.methods() lists what solving registers",
     ("blomodel.certificate", "blomodel.report.certificate_text"): "str(certificate) delegates",
+    ("blomodel.certificate", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.analysis.structure", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.solution", "blomodel.report.background"): "what a report says of the problem",
+    ("blomodel.solution", "blomodel.report.convergence"): "solution.plot() delegates",
+    ("blomodel.solution", "blomodel.report.html"): "notebooks show a table",
+    ("blomodel.solution", "blomodel.report.page"): "solution.report() delegates",
+    ("blomodel.problem", "blomodel.report.model_math"): "notebooks show the model",
+    ("blomodel.problem", "blomodel.report.problem_plot"): "problem.plot() delegates",
+    ("blomodel.report.background", "blomodel.methods.auto"): "a report tells what auto chose",
     **{
         ("blomodel.reformulations.reformulation", f"blomodel.report.{part}"): "writes its formula"
         for part in ("mathematics", "notation")

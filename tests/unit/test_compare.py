@@ -68,11 +68,15 @@ def test_an_error_is_a_row_with_its_reason():
 
 
 def test_plot_has_values_and_gaps(problem):
-    figure = bm.compare(problem, ["auto", "blocc"], max_steps=20).plot()
+    comparison = bm.compare(problem, ["auto", "blocc"], max_steps=20)
+    figure = comparison.plot()
     upper, lower = figure.axes
-    assert upper.get_legend() is not None
+    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["auto", "blocc"]
     assert lower.get_yscale() == "log"
-    assert len(upper.lines) >= 4
+    assert upper.get_yscale() == "log"
+    auto, blocc = upper.lines
+    assert auto.get_ydata()[-1] == pytest.approx(1e-12, rel=1)  # the best answer is the reference
+    assert blocc.get_ydata()[-1] == pytest.approx(comparison["blocc"].value - 0.5, abs=1e-6)
 
 
 def test_maximisation_keeps_the_users_sense():

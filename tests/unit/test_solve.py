@@ -299,7 +299,7 @@ def test_start_point_is_used():
     assert problem.solution.history["x"][0] == pytest.approx(2.9)
 
 
-def test_verbose_prints_a_line_for_each_iteration(capsys):
+def test_verbose_prints_lines_on_the_way(capsys):
     problem, _, _ = example_4()
     problem.solve(method="blocc", gamma=10.0, step_size=0.05, verbose=True, max_iterations=3)
     lines = capsys.readouterr().out.strip().splitlines()

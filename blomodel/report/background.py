@@ -1,0 +1,65 @@
+"""What a report says about the problem behind a solution, as plain text and numbers that pickle."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from blomodel.methods.auto import describe_choice
+from blomodel.report import text
+from blomodel.report.model_math import Row, model_rows
+
+if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
+
+PACKAGES = ("blomodel", "cvxpy", "numpy", "scipy", "numba", "osqp", "clarabel", "highspy")
+
+
+@dataclass(frozen=True)
+class Background:
+    """A problem in words.
+
+    Attributes
+    ----------
+    model : tuple of Row
+        The model as mathematics.
+    facts : tuple of (name, value, evidence)
+        What kind of problem it is.
+    choice : str
+        The way that ``method="auto"`` takes, and why.
+    parameters : dict
+        The parameters' sizes by name.
+    versions : dict
+        Of everything that had a part in the answer.
+    """
+
+    model: tuple[Row, ...]
+    facts: tuple[tuple[str, str, str], ...]
+    choice: str
+    parameters: dict[str, int]
+    versions: dict[str, str]
+
+
+def describe(problem: BilevelProblem) -> Background:
+    """Write down what a report needs."""
+    structure = problem.structure
+    return Background(
+        model=tuple(model_rows(problem)),
+        facts=tuple((fact.name, fact.value, fact.write_evidence(text.part)) for fact in structure.facts),
+        choice=describe_choice(structure.model, structure.p),
+        parameters={parameter.name(): parameter.size for parameter in problem.parameters},
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Python, the machine, and the packages that compute."""
+    found = {"Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # a source tree, or an optional solver
+            continue
+    return found
