@@ -77,7 +77,10 @@ class KKT:
     ) -> float | None:
         """Drive t to zero from one start; the upper objective reached, None if there is none."""
         conditions.start(*start, run.p)
-        self._answer_below(run, *start)
+        # A lower level that is not convex is searched from many starts, so only the end pays for it.
+        is_convex = not isinstance(run.model.lower_solver, MultistartLower)
+        if is_convex:
+            self._answer_below(run, *start)
         levels = LEVELS if conditions.has_complementarity else LEVELS[-1:]
         point = None
         for level in levels:
@@ -86,7 +89,7 @@ class KKT:
             run.evaluations += 1
             if answer.has_point:
                 point = conditions.point() or point
-                if point is not None:  # so that a limit or Ctrl-C leaves the best x so far
+                if point is not None and is_convex:  # so that a limit or Ctrl-C leaves the best x so far
                     self._answer_below(run, *point)
                 run.step(value=answer.value, relaxation=level)
             else:
@@ -100,7 +103,8 @@ class KKT:
         if point is None:
             return None
         reached = run.propose(*point, "KKT conditions")
-        if isinstance(run.model.lower_solver, MultistartLower):
+        if not is_convex:
+            self._answer_below(run, *point)
             return reached.value
         # A product of 1e-8 leaves digits to gain, which the pieces around the end have exactly.
         polished = improve_by_pieces(run, *point, max_rounds=POLISHING_ROUNDS)
