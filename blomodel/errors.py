@@ -35,12 +35,8 @@ class ReformulationError(ModelError):
     """A single-level problem was asked for whose requirements the problem does not meet."""
 
 
-class MissingSolverError(BlomodelError, ImportError):
-    """A solver that comes with an extra of the package is not installed."""
-
-
 class MissingPackageError(BlomodelError, ImportError):
-    """A package that comes with an extra of this one is not installed."""
+    """A package or solver that comes with an extra of this one is not installed."""
 
 
 class UnknownMethodError(BlomodelError, ValueError):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_FILTERED = 60  # constraints up to which the conflict is made irreducible, one solve for each
+N_STARTS = 4  # of the search for the least violation, which comes after a whole solve
 VIOLATED = 1e-6  # relative to the largest entry of the point
 
 
@@ -119,7 +120,7 @@ def explain_coupling(
             tolerance=tolerance,
             seed=seed,
             n_jobs=1,
-            settings={},
+            settings={"n_starts": N_STARTS},
             is_explained=False,
         )
         if elastic.status is None or not elastic.status.has_point:

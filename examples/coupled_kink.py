@@ -87,11 +87,12 @@ for gamma in (10.0, 100.0):
 # %%
 # The kink
 # --------
-# For ``room > 0`` the user has two regimes. While :math:`2x \le x + \text{room}`, that is for
-# ``x`` up to ``room``, the limit does not bind and the answer is :math:`2x`; beyond, it is
-# :math:`x + \text{room}`. At ``x = room`` the answer has a kink, and so has the upper level's
-# function :math:`\varphi(x) = f(x, y^*(x))`. Its slope jumps there, and when it jumps from
-# negative to positive, the kink itself is a minimum at which no gradient vanishes.
+# With ``room = 0`` the limit binds at every ``x``, and all is smooth. For ``room > 0`` the user
+# has two regimes. While :math:`2x \le x + \text{room}`, that is for ``x`` up to ``room``, the
+# limit does not bind and the answer is :math:`2x`; beyond, it is :math:`x + \text{room}`. At ``x =
+# room`` the answer has a kink, and so has the upper level's function :math:`\varphi(x) = f(x,
+# y^*(x))`. Its slope jumps there, and when it jumps from negative to positive, the kink itself is
+# a minimum at which no gradient vanishes.
 allowances = np.array([0.0, 0.15, 0.3, 0.33, 0.39, 0.42, 0.45, 0.6])
 best_x, best_value = [], []
 for allowance in allowances:
@@ -132,10 +133,10 @@ print(f"room {kink}: slope of phi {left:.3f} left of the kink, {right:+.3f} righ
 # the line ``x = room``, and then stays where the limit no longer binds.
 grid = np.linspace(0.1, 0.7, 601)
 figure, (curves, path) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-for allowance, colour in zip((0.0, 0.39, 0.6), ("#56B4E9", "#000000", "#E69F00"), strict=True):
+for allowance, colour, width in ((0.0, "#56B4E9", 2.5), (kink, "#000000", 5), (0.6, "#E69F00", 2.5)):
     found = allowances.tolist().index(allowance)
     label = rf"$\varphi(x)$, room = {allowance:g}"
-    curves.plot(grid, phi(grid, allowance), color=colour, linewidth=2.5, label=label)
+    curves.plot(grid, phi(grid, allowance), color=colour, linewidth=width, label=label)
     curves.plot(best_x[found], best_value[found], "*", color="#D55E00", markersize=11, zorder=5)
 room.value = kink
 penalty = [functions.penalty(point, 3.0) for point in grid[::10]]

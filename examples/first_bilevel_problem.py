@@ -113,7 +113,7 @@ answers = {gamma: np.array([functions.answer(a, gamma)[0] for a in grid]) for ga
 # Top left, the whole problem: the town walks along the thick line, which is all that the household
 # allows, and looks for its lowest point on the contours of ``f``. Top right, where that line comes
 # from. Bottom left, the answers that the penalty assumes. Bottom right, the function of ``x``
-# alone that is left.
+# alone that is left. ``problem.plot()`` draws the lower two with less ado.
 BLACK, PENALTY_COLOURS = "#000000", ("#E69F00", "#56B4E9", "#009E73")
 STAR = {"marker": "*", "color": "#D55E00", "markersize": 16, "linestyle": "none", "zorder": 5}
 

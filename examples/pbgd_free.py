@@ -198,7 +198,7 @@ right.set(
     title="How wrong, and what tells",
     xlabel="shift between the data sets",
     yscale="log",
-    ylim=(1e-8, 30),
+    ylim=(1e-9, 10),
 )
 right.legend(frameon=False, loc="lower right")
 for panel in (left, middle, right):

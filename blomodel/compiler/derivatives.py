@@ -8,7 +8,7 @@ differentiated again. Where a function has no derivative a subgradient (or zero)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import pi, sqrt
@@ -365,17 +365,50 @@ def _push_forward(tape: Tape, wrt: tuple[str, ...]) -> Tape:
 def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> sp.csc_array:
     """The Jacobian at a point, from one run of a derivative tape for each row or column."""
     names = _names(wrt, tape)
-    width = sum(tape.input_size(name) for name in names)
-    shape = (tape.n_outputs, width)
+    shape = _jacobian_shape(tape, names)
     if 0 in shape:
         return sp.csc_array(shape)
-    by_rows = tape.n_outputs < width
+    by_rows = shape[0] < shape[1]
+    seeds, results, values = [], [], []
+    for first, part in _sweep(tape, names, by_rows, point):
+        seed, result = np.nonzero(part)
+        seeds.append(seed + first)
+        results.append(result)
+        values.append(part[seed, result])
+    positions = np.concatenate(seeds), np.concatenate(results)
+    rows, columns = positions if by_rows else positions[::-1]
+    return sp.csc_array((np.concatenate(values), (rows, columns)), shape=shape)
+
+
+def dense_jacobian(
+    tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]
+) -> np.ndarray:
+    """The Jacobian as a plain matrix: for small ones, where sparse arrays cost more than the numbers."""
+    names = _names(wrt, tape)
+    shape = _jacobian_shape(tape, names)
+    matrix = np.zeros(shape)
+    if 0 not in shape:
+        by_rows = shape[0] < shape[1]
+        by_seed = matrix if by_rows else matrix.T
+        for first, part in _sweep(tape, names, by_rows, point):
+            by_seed[first : first + len(part)] = part
+    return matrix
+
+
+def _jacobian_shape(tape: Tape, names: tuple[str, ...]) -> tuple[int, int]:
+    return tape.n_outputs, sum(tape.input_size(name) for name in names)
+
+
+def _sweep(
+    tape: Tape, names: tuple[str, ...], by_rows: bool, point: Sequence[np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Rows (or columns) of the Jacobian in blocks: the first one's number, and the block."""
     derivative = (vjp if by_rows else jvp)(tape, names)
+    shape = _jacobian_shape(tape, names)
     n_seeds, n_results = shape if by_rows else shape[::-1]
     derivative(*point, np.zeros(n_seeds))  # also runs what does not depend on the seed
     m = derivative.machinery
     block = np.empty((min(n_seeds, max(1, _CHUNK // n_results)), n_results))
-    seeds, results, values = [], [], []
     for first in range(0, n_seeds, len(block)):
         part = block[: n_seeds - first]
         op.sweep(
@@ -390,13 +423,7 @@ def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) 
             first,
             part,
         )
-        seed, result = np.nonzero(part)
-        seeds.append(seed + first)
-        results.append(result)
-        values.append(part[seed, result])
-    positions = np.concatenate(seeds), np.concatenate(results)
-    rows, columns = positions if by_rows else positions[::-1]
-    return sp.csc_array((np.concatenate(values), (rows, columns)), shape=shape)
+        yield first, part
 
 
 def hessian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> sp.csc_array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -12,6 +11,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.parametric import ParametricProgram
+from blomodel.compiler.refusal import compiled_once
 from blomodel.inner.answer import Answer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ChoiceAmongMinimisers:
         curvature_level = model.constant_curvature @ answer.y
         return self._face_program.solve(x, np.concatenate([given, slope, [offset], curvature_level]))
 
-    @cached_property
+    @compiled_once
     def _face_program(self) -> ParametricProgram:
         """Minimisers of an LP or QP with constant Hessian.
 
@@ -97,7 +97,7 @@ class ChoiceAmongMinimisers:
             extra.append(0.0 * flat == 0.0 * level)
         return self._program(extra, (slope, offset, level))
 
-    @cached_property
+    @compiled_once
     def _level_program(self) -> ParametricProgram:
         """Near-minimisers of any convex lower level: g(x, y) <= level."""
         level = cp.Parameter(name="level")

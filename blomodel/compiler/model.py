@@ -22,6 +22,7 @@ from blomodel.compiler.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.minimisers import ChoiceAmongMinimisers
 from blomodel.compiler.parametric import ParametricProgram
+from blomodel.compiler.refusal import compiled_once
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, SPECTRAL, Rows, as_row
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
@@ -123,7 +124,7 @@ class Model:
         """Complementarity pairs of the lower level's KKT conditions."""
         return len(self.lower_in) if self.own_pairs is None else len(self.own_pairs[0])
 
-    @cached_property
+    @compiled_once
     def lower_program(self) -> ParametricProgram:
         """The lower level at fixed x."""
         argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
@@ -178,7 +179,7 @@ class Model:
 
         return first_unproven(parts, smallest_value)
 
-    @cached_property
+    @compiled_once
     def penalised_program(self) -> ParametricProgram:
         """Upper and lower objective together at fixed x, over all constraints that hold y."""
         return ParametricProgram(
@@ -222,12 +223,12 @@ class Model:
         """Whether the lower answer is unique because g is a strictly convex quadratic in y."""
         return self._smallest_curvature > 1e-8
 
-    @cached_property
+    @compiled_once
     def relaxation_program(self) -> ParametricProgram:
         """The upper objective over both levels' constraints: what the upper level could wish for."""
         return self._joint_program([self.f_expression], self.p, "relaxation")
 
-    @cached_property
+    @compiled_once
     def projection_program(self) -> ParametricProgram:
         """The point of both levels' constraints nearest to a given x, the last parameter."""
         anchor = cp.Parameter(self.x.size, name="anchor")

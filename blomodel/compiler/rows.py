@@ -15,11 +15,12 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.derivatives import jacobian
+from blomodel.compiler.derivatives import dense_jacobian, jacobian
 from blomodel.compiler.lowering import lower
 from blomodel.errors import ModelError
 
 INEQUALITY, EQUALITY, SPECTRAL = "inequality", "equality", "spectral"
+MAX_DENSE = 5000  # entries of a Jacobian up to which it is found as a plain matrix
 
 
 def as_row(constraint: Constraint) -> tuple[str, cp.Expression]:
@@ -101,6 +102,7 @@ class Rows:
         self.size = end
         self._sizes = (blocks[0].size, blocks[1].size)
         self._last: tuple[bytes, Linearisation] | None = None
+        self._last_dense: tuple[bytes, np.ndarray] | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -140,24 +142,39 @@ class Rows:
 
     def _linearise(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> Linearisation:
         n_x, n_y = self._sizes
-        if self.size == 0:
-            return Linearisation(
-                np.empty(0),
-                sp.csr_array((0, n_x), dtype=float),
-                sp.csr_array((0, n_y), dtype=float),
-            )
-        values, jacobians = [], []
-        if self.tape is not None:
-            values.append(self.tape(x, y, p))
-            jacobians.append(jacobian(self.tape, ("x", "y"), (x, y, p)))
-        for side, tape in self._spectral_tapes:
-            matrix = tape(x, y, p).reshape(side, side, order="F")
-            eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-            # The derivative of a simple eigenvalue in a matrix entry is v_i v_j.
-            gradients = np.stack([np.outer(v, v).ravel(order="F") for v in vectors.T])
-            values.append(-eigenvalues)
-            jacobians.append(sp.csr_array(-gradients @ jacobian(tape, ("x", "y"), (x, y, p))))
-        stacked = sp.csr_array(sp.vstack(jacobians))
+        if self.size * (n_x + n_y) <= MAX_DENSE:
+            slopes = self._dense_jacobian(x, y, p)
+        else:
+            parts = [] if self.tape is None else [jacobian(self.tape, ("x", "y"), (x, y, p))]
+            for side, tape in self._spectral_tapes:
+                by_entry = _eigenvalue_slopes(tape(x, y, p), side)
+                parts.append(sp.csr_array(-by_entry @ jacobian(tape, ("x", "y"), (x, y, p))))
+            slopes = sp.csr_array(sp.vstack(parts))
         return Linearisation(
-            np.concatenate(values), sp.csr_array(stacked[:, :n_x]), sp.csr_array(stacked[:, n_x:])
+            self.values(x, y, p), sp.csr_array(slopes[:, :n_x]), sp.csr_array(slopes[:, n_x:])
         )
+
+    def dense_jacobian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """The Jacobian in (x, y) as a plain matrix, which is faster where it is small."""
+        if not self.is_affine:
+            return self._dense_jacobian(x, y, p)
+        key = p.tobytes()
+        if self._last_dense is None or self._last_dense[0] != key:
+            self._last_dense = (key, self._dense_jacobian(x, y, p))
+        return self._last_dense[1]
+
+    def _dense_jacobian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        parts = [np.zeros((0, sum(self._sizes)))]
+        if self.tape is not None:
+            parts.append(dense_jacobian(self.tape, ("x", "y"), (x, y, p)))
+        for side, tape in self._spectral_tapes:
+            by_entry = _eigenvalue_slopes(tape(x, y, p), side)
+            parts.append(-by_entry @ dense_jacobian(tape, ("x", "y"), (x, y, p)))
+        return np.vstack(parts)
+
+
+def _eigenvalue_slopes(entries: np.ndarray, side: int) -> np.ndarray:
+    """Derivatives of a matrix's eigenvalues in its entries: v_i v_j for a simple eigenvalue."""
+    matrix = entries.reshape(side, side, order="F")
+    _, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.stack([np.outer(v, v).ravel(order="F") for v in vectors.T])

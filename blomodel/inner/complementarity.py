@@ -74,7 +74,7 @@ def solve_globally(
         Called before every node; the search ends when it returns True.
     """
     pieces = problem.pieces
-    deadline = time.perf_counter() + time_limit
+    deadline = pieces.program.deadline = time.perf_counter() + time_limit
     tree = Tree(pieces, node_limit=node_limit, deadline=deadline, gap=gap, stop=stop)
     solved_before = pieces.solved
     if incumbent is not None:
@@ -105,7 +105,7 @@ def solve_locally(
     show that none of them is better. ``bound`` stays ``-inf``, since nothing global is known.
     """
     pieces = problem.pieces
-    deadline = time.perf_counter() + time_limit
+    deadline = pieces.program.deadline = time.perf_counter() + time_limit
     solved_before = pieces.solved
 
     def report(
@@ -161,6 +161,7 @@ def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None
     On a row that the piece holds tight the multiplier may have either sign.
     """
     pieces = problem.pieces
+    pieces.program.deadline = np.inf
     answer = pieces.solve(pieces.round(np.asarray(z, dtype=float), pieces.free_sides))
     return answer.dual_eq, answer.dual_in
 

@@ -14,6 +14,7 @@ quadratic ones go to Clarabel. Neither alone is trusted when it says "infeasible
 from __future__ import annotations
 
 import enum
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -122,6 +123,7 @@ class ConvexProgram:
         self._quadratic: _QuadraticBackend | None = None
         self._last: ConvexAnswer | None = None
         self._misses = 0  # recent failures to solve from the last answer
+        self.deadline = np.inf  # of time.perf_counter(): an interior point solve ends then, as failed
         self.scale = 1.0 + max(
             np.abs(self.q).max(initial=0.0),
             np.abs(self.b_eq).max(initial=0.0),
@@ -201,6 +203,8 @@ class ConvexProgram:
         if self._quadratic is None:
             self._quadratic = _QuadraticBackend(self)
         answer = self._quadratic.solve(tight, zero, accuracy)
+        if answer.status is ConvexStatus.FAILED and time.perf_counter() >= self.deadline:
+            return answer
         if answer.status is not ConvexStatus.OPTIMAL:
             # A dual certificate says only "unbounded or infeasible", and a primal one can be
             # false when the feasible points are large: an LP without objective decides.
@@ -372,6 +376,7 @@ class _QuadraticBackend:
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1
+        settings.time_limit = max(self.program.deadline - time.perf_counter(), 0.0)
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
         large = self.program.n >= FASTER_LARGE_FACTORISATION
         settings.direct_solve_method = "faer" if large else "qdldl"

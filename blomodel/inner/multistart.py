@@ -358,7 +358,8 @@ class _Search:
     def _jacobian(self, kind: int, y: np.ndarray) -> np.ndarray:
         if len(self.general[kind]) == 0:
             return np.empty((0, y.size))
-        return self.kinds[kind].linearise(self.x, y, self.p).in_y.toarray()[self.general[kind]]
+        slopes = self.kinds[kind].dense_jacobian(self.x, y, self.p)
+        return slopes[self.general[kind], self.x.size :]
 
     def _slsqp(self, start: np.ndarray) -> tuple[np.ndarray, int]:
         from scipy.optimize import minimize

@@ -15,7 +15,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from blomodel.errors import MissingSolverError, SolverError, UnknownSettingError
+from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
 
 # In order of preference: IPOPT found the better points on the random bilevel QPs it was tried on.
 PACKAGES = {"ipopt": "cyipopt", "uno": "unopy"}  # solver: the package that brings it
@@ -33,13 +33,13 @@ def choose_solver(name: str | None, asked_by: str) -> str:
 
     Raises
     ------
-    MissingSolverError
+    MissingPackageError
         When it is not installed; the message tells how to install it.
     """
     present = installed_solvers()
     if name is None:
         if not present:
-            raise MissingSolverError(
+            raise MissingPackageError(
                 f"{asked_by} needs a nonlinear solver (IPOPT or UNO), and none is installed; run "
                 f"{_HOW_TO_INSTALL}. Without one, 'auto' and 'reduced-penalty' solve the same problems."
             )
@@ -51,7 +51,7 @@ def choose_solver(name: str | None, asked_by: str) -> str:
             f"{', '.join(map(repr, PACKAGES))}, or None for the first that is installed."
         )
     if wish not in present:
-        raise MissingSolverError(
+        raise MissingPackageError(
             f"{asked_by}: the solver {wish!r} (package {PACKAGES[wish]}) is not installed; run "
             f"{_HOW_TO_INSTALL}."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from blomodel.inner.nonlinear import minimise_smooth
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.starts import spread
+from blomodel.methods.starts import Point, spread
 from blomodel.reformulations.value_cuts import ValueCutRelaxation
 
 LEVELS = (1.0, 1e-2, 1e-5, 1e-8)  # of relaxed complementarity
@@ -50,30 +50,30 @@ class ValueCuts:
         else:
             center, y = np.clip(np.zeros(model.x.size), *model.bounds(run.p)), None
         y = np.clip(np.zeros(model.y.size) if y is None else y, *model.y_bounds)
-        starts = [center, *spread(model.bounds(run.p), center, self.n_starts - 1, run.seed)]
+        places = [center, *spread(model.bounds(run.p), center, self.n_starts - 1, run.seed)]
         if model.x.size == 0:
-            starts = starts[:1]
+            places = places[:1]
         cuts: list[np.ndarray] = []
-        for x in starts:
+        starts = [(center, y)]
+        for x in places:
             run.check_limits()
-            self._ask_below(run, x, y, cuts)
+            answer = self._ask_below(run, x, y, cuts)
+            starts.append((x, y if answer is None else answer))
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
-            self._cut(run, starts, y, cuts, has_kkt)
+            self._cut(run, starts, cuts, has_kkt)
 
     def _cut(
-        self, run: Run, starts: list[np.ndarray], y: np.ndarray, cuts: list[np.ndarray], has_kkt: bool
+        self, run: Run, starts: list[Point], cuts: list[np.ndarray], has_kkt: bool
     ) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point
         for _ in range(self.max_rounds):
             n_cuts, best = len(cuts), run.best()
-            points = [(x, y) for x in starts]
-            if best is not None:
-                points.insert(0, (best.x, best.y))
+            points = starts if best is None else [(best.x, best.y), *starts]
             ends = []
-            for x, start in points:
+            for point in points:
                 run.check_limits()
-                end = self._minimise(run, relaxation, np.concatenate([x, start]), cuts)
+                end = self._minimise(run, relaxation, np.concatenate(point), cuts)
                 if end is not None:
                     ends.append(end)
             ends.sort(key=lambda end: end[0])
@@ -107,15 +107,16 @@ class ValueCuts:
 
     def _ask_below(
         self, run: Run, x: np.ndarray, y: np.ndarray, cuts: list[np.ndarray]
-    ) -> None:
-        """Keep (x, y) if the lower level does; add the lower level's own answer as a cut."""
+    ) -> np.ndarray | None:
+        """Keep (x, y) if the lower level does; return its own answer, which is a new cut."""
         x = np.clip(x, *run.model.bounds(run.p))
         y = np.clip(y, *run.model.y_bounds)
         answer, _ = run.model.solve_lower(x, run.p, y)
         if not answer.status.has_point:
             run.tried.append((x, answer.status))
-            return
+            return None
         run.propose(x, y, "value cuts")
         run.propose(x, answer.y, "lower answer at the x of value cuts")
         if all(np.abs(answer.y - cut).max(initial=0) > 1e-4 for cut in cuts):
             cuts.append(answer.y)
+        return answer.y

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from blomodel.compiler.derivatives import dense_jacobian
 from blomodel.compiler.model import Model
 from blomodel.inner.nonlinear import SmoothProgram
 
@@ -82,16 +83,15 @@ class ValueCutRelaxation:
     def _inequalities_jacobian(self, z: np.ndarray, cuts: list[np.ndarray]) -> np.ndarray:
         model, p = self.model, self.p
         x, y, multipliers = self.split(z)
-        upper, rows = model.upper_in.linearise(x, y, p), model.lower_in.linearise(x, y, p)
-        in_point = np.hstack([rows.in_x.toarray(), rows.in_y.toarray()])
+        in_point = model.lower_in.dense_jacobian(x, y, p)
         parts = [
-            _pad(np.hstack([upper.in_x.toarray(), upper.in_y.toarray()]), self.n_multipliers),
+            _pad(model.upper_in.dense_jacobian(x, y, p), self.n_multipliers),
             _pad(in_point, self.n_multipliers),
         ]
         if self.has_kkt:
             pressure = multipliers[: self.n_in]
             by_multiplier = np.zeros((self.n_in, self.n_multipliers))
-            by_multiplier[:, : self.n_in] = np.diag(-rows.value)
+            by_multiplier[:, : self.n_in] = np.diag(-model.lower_in.values(x, y, p))
             parts.append(np.hstack([-pressure[:, None] * in_point, by_multiplier]))
         slope = model.g_grad(x, y, p)
         for cut in cuts:
@@ -103,9 +103,14 @@ class ValueCutRelaxation:
     def _cut_slope(self, x: np.ndarray, cut: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
         slope = model.g_grad(x, cut, p)[: self.n_x]
-        rows, equal = model.lower_in.linearise(x, cut, p), model.lower_eq.linearise(x, cut, p)
-        slope = slope + FADE * ((rows.value > 0) @ rows.in_x)
-        return slope + FADE * (np.sign(equal.value) @ equal.in_x)
+        over, off = model.lower_in.values(x, cut, p) > 0, model.lower_eq.values(x, cut, p)
+        if np.any(over):
+            slope = slope + FADE * (over @ model.lower_in.dense_jacobian(x, cut, p)[:, : self.n_x])
+        if np.any(off):
+            slope = slope + FADE * (
+                np.sign(off) @ model.lower_eq.dense_jacobian(x, cut, p)[:, : self.n_x]
+            )
+        return slope
 
     def _equalities(self, z: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
@@ -118,17 +123,13 @@ class ValueCutRelaxation:
     def _equalities_jacobian(self, z: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
         x, y, multipliers = self.split(z)
-        parts = []
-        for rows in (model.upper_eq, model.lower_eq):
-            linear = rows.linearise(x, y, p)
-            parts.append(
-                _pad(np.hstack([linear.in_x.toarray(), linear.in_y.toarray()]), self.n_multipliers)
-            )
+        upper, lower = model.upper_eq.dense_jacobian(x, y, p), model.lower_eq.dense_jacobian(x, y, p)
+        parts = [_pad(upper, self.n_multipliers), _pad(lower, self.n_multipliers)]
         if self.has_kkt:
-            cross, hessian = model.lower_hessian(x, y, p, multipliers)
-            pressing = model.lower_in.linearise(x, y, p).in_y.toarray().T
-            pulling = model.lower_eq.linearise(x, y, p).in_y.toarray().T
-            parts.append(np.hstack([cross.toarray(), hessian.toarray(), pressing, pulling]))
+            weights = np.concatenate(([1.0], multipliers))
+            curvature = dense_jacobian(model.lagrangian_gradient, ("x", "y"), (x, y, p, weights))
+            pressing = model.lower_in.dense_jacobian(x, y, p)[:, self.n_x :].T
+            parts.append(np.hstack([curvature, pressing, lower[:, self.n_x :].T]))
         return np.vstack(parts)
 
 

@@ -53,7 +53,10 @@ def method_table() -> str:
     rows = [
         [
             f"[{info.name}](methods/{info.name}.md)",
-            *(cell(text) for text in (info.assumes, costs(info.name), info.claims, info.reference)),
+            cell(info.assumes),
+            costs(info.name),
+            cell(info.claims),
+            cell(info.reference),
         ]
         for info in bm.methods()
     ]
@@ -68,34 +71,37 @@ def method_list() -> str:
 
 
 def method_facts(name: str) -> str:
-    """What the registry knows about a method: facts, the text beside its code, settings."""
+    """What the registry knows about a method, as a table."""
     info = information(name)
     facts = [
         ["what it does", cell(info.summary)],
         ["assumes", cell(info.assumes)],
-        ["one step costs", cell(costs(name))],
+        ["one step costs", costs(name)],
         ["claims", cell(info.claims)],
         ["reference", cell(info.reference)],
     ]
-    settings = [
+    return table(["", ""], facts)
+
+
+def method_text(name: str) -> str:
+    """The text that stands beside the method's code."""
+    text = inspect.cleandoc(method_classes()[name].__doc__ or "")
+    return f"```{{eval-rst}}\n{text}\n```"
+
+
+def method_settings(name: str) -> str:
+    """The settings with their defaults and meaning."""
+    info = information(name)
+    if not info.settings:
+        return "## Settings\n\nThis method has none."
+    rows = [
         [f"`{key}`", f"`{default!r}`", cell(meaning)] for key, (default, meaning) in info.settings.items()
     ]
-    text = inspect.cleandoc(method_classes()[name].__doc__ or "")
-    parts = [
-        table(["", ""], facts),
-        f"## The algorithm\n\n```{{eval-rst}}\n{text}\n```",
-    ]
-    if settings:
-        head = ["setting", "default", "meaning"]
-        parts.append(f"## Settings\n\nPass them to `solve()`. {table_note(info)}\n\n{table(head, settings)}")
-    return "\n\n".join(parts)
-
-
-def table_note(info: MethodInfo) -> str:
-    """How to read the defaults."""
+    note = "The defaults need no change in most cases."
     if any(default is None for default, _ in info.settings.values()):
-        return "Where the default is `None`, the method chooses by itself."
-    return "The defaults need no change in most cases."
+        note = "Where the default is `None`, the method chooses by itself."
+    head = table(["setting", "default", "meaning"], rows)
+    return f"## Settings\n\nPass them to `solve()`. {note}\n\n{head}"
 
 
 def error_classes() -> list[type[Exception]]:
@@ -135,7 +141,16 @@ def atom_list() -> str:
 
 PARTS: dict[str, Callable[..., str]] = {
     function.__name__: function
-    for function in (method_table, method_list, method_facts, error_list, status_list, atom_list)
+    for function in (
+        method_table,
+        method_list,
+        method_facts,
+        method_text,
+        method_settings,
+        error_list,
+        status_list,
+        atom_list,
+    )
 }
 
 

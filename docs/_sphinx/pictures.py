@@ -19,11 +19,10 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED = "#000000", "#E69F00", "#56B4E9", "#009E73
 LEFT, RIGHT = 0.0, 2.0
 
 
-def running_example(coupled: bool = True) -> bm.BilevelProblem:
+def running_example() -> bm.BilevelProblem:
     """The page's example: x + (y - 2)^2 above, (y - 2x)^2 subject to y <= 1 + x/2 below."""
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    rows = [y <= 1 + x / 2] if coupled else []
-    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), rows, variables=[y])
+    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= 1 + x / 2], variables=[y])
     return bm.BilevelProblem(cp.Minimize(x + (y - 2) ** 2), [LEFT <= x, x <= RIGHT], lower)
 
 
@@ -139,6 +138,11 @@ def draw_all(app: Sphinx) -> None:
             panel.grid(alpha=0.25)
             panel.spines[["top", "right"]].set_visible(False)
         figure.savefig(folder / f"{name}.svg", facecolor="white", metadata={"Date": None})
+    problem = running_example()
+    problem.solve(method="reduced-penalty")
+    assert problem.solution is not None
+    problem.plot(gammas=[1, 10], path=folder / "problem_plot.svg")
+    problem.solution.plot(path=folder / "solution_plot.svg")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -12,8 +12,8 @@ METHODS = [info.name for info in bm.methods()]
 
 # Methods of the papers that take no constraints on y, or none that hold x.
 TAKES_COUPLED_ROWS = {
-    "auto", "bic-gaffa", "blocc", "gam", "grid-search", "kkt", "lv-hba", "random-search",
-    "reduced-penalty", "value-cuts",
+    "auto", "bic-gaffa", "blocc", "gam", "grid-search", "kkt", "kkt-mip", "lv-hba",
+    "random-search", "reduced-penalty", "value-cuts",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def refreshed(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(match[1], "page", "exec"), names)
+            exec(compile(match[1], "page", "exec", dont_inherit=True), names)
         if match[3] is None:
             return match[0]
         output = "\n".join(line.rstrip() for line in printed.getvalue().rstrip().split("\n"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +12,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+named = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@named
 def test_script(script: Path, tmp_path: Path) -> None:
-    arguments = ["--save", "figure.png"] if "--save" in script.read_text(encoding="utf-8") else []
     run = subprocess.run(
-        [sys.executable, str(script), *arguments],
+        [sys.executable, str(script), "--save", "figure.png"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -24,9 +26,20 @@ def test_script(script: Path, tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.strip()
-    if arguments:
-        assert (tmp_path / "figure.png").stat().st_size > 10_000
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
+
+
+@named
+def test_script_is_literate(script: Path) -> None:
+    source = script.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    title, underline = (ast.get_docstring(tree) or "\n").split("\n")[:2]
+    assert set(underline) == {"="} and len(underline) >= len(title), "the docstring begins with a title"
+    assert source.count("\n# %%") >= 3, "the story is told in cells"
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(tree)), "it checks its own answer"
+    assert not re.search(r"[\u2013\u2014]", source), "no dashes that a keyboard does not have"
 
 
 def test_there_are_examples() -> None:
-    assert len(SCRIPTS) >= 2
+    assert len(SCRIPTS) >= 8

@@ -28,6 +28,19 @@ def test_table_has_a_line_for_each_method(problem):
     assert comparison.best.method == "auto"
 
 
+def test_the_first_method_does_not_pay_for_compiling(problem, monkeypatch):
+    seen = []
+    solve = bm.BilevelProblem.solve
+
+    def watched(self, *arguments, **settings):
+        seen.append("model" in vars(self))
+        return solve(self, *arguments, **settings)
+
+    monkeypatch.setattr(bm.BilevelProblem, "solve", watched)
+    bm.compare(problem, ["auto", "reduced-penalty"])
+    assert seen == [True, True]
+
+
 def test_variables_and_answer_of_the_problem_are_left_alone(problem):
     problem.solve()
     problem.variables[0].value = 0.25

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.errors import BlomodelError, MissingSolverError
+from blomodel.errors import BlomodelError, MissingPackageError
 from blomodel.explanation import verdicts
 from blomodel.methods.needs import needs_of
 from blomodel.methods.registry import method_classes
@@ -65,7 +65,7 @@ def test_methods_do_what_is_said_about_them(name):
                 warnings.simplefilter("ignore", UserWarning)  # pbgd-free says where it is unsuited
                 try:
                     problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
-                except MissingSolverError:
+                except MissingPackageError:
                     assert "needs pip install" in verdict.caution
                     continue
             assert problem.solution.method == verdict.method

@@ -160,6 +160,22 @@ def test_search_for_a_better_x(x):
     assert "best of" in better.reason
 
 
+def test_search_looks_beside_the_optimistic_answer(x):
+    """85 buyers up to the price 5 and 45 up to 9: equal spacing finds 9 first, but 5 is better."""
+    followers, sold = [], 0
+    for name, size, limit in (("many", 40, 5), ("few", 45, 9)):
+        bought = cp.Variable(name=name)
+        gain, rows = cp.Maximize((limit - x) * bought), [0 <= bought, bought <= size]
+        followers.append(bm.Lower(gain, rows, [bought], name))
+        sold += bought
+    problem = bm.BilevelProblem(cp.Maximize(x * sold), [0 <= x, x <= 40], lower=followers)
+    assert problem.solve() == pytest.approx(5 * 85, abs=1e-4)
+    assert problem.pessimistic().pessimistic == pytest.approx(5 * 45, abs=1e-3)
+    safe = problem.pessimistic(search=100)
+    assert 9 * 45 < safe.pessimistic < 5 * 85
+    assert 4.9 < safe.x[x] < 5
+
+
 def test_without_an_answer(x):
     y = cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y >= 1, y <= x], variables=[y])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.errors import MissingSolverError, UnknownSettingError
+from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.inner import nlp
 from blomodel.inner.nlp import PACKAGES
 
@@ -39,9 +39,9 @@ def random_qp(n, seed):
 def test_without_a_solver_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(nlp.importlib.util, "find_spec", lambda name: None)
     problem, _, _ = example_4()
-    with pytest.raises(MissingSolverError, match=r'pip install "blomodel\[nlp\]"'):
+    with pytest.raises(MissingPackageError, match=r'pip install "blomodel\[nlp\]"'):
         problem.solve(method="kkt")
-    with pytest.raises(MissingSolverError, match="'uno'.*unopy"):
+    with pytest.raises(MissingPackageError, match="'uno'.*unopy"):
         problem.solve(method="kkt", solver="uno")
     with pytest.raises(ImportError):  # for users who catch the common kind
         problem.solve(method="kkt")

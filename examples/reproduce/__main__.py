@@ -1,0 +1,36 @@
+"""``python -m examples.reproduce TABLE``: one table of a paper, ours beside theirs, as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .svm import table_7
+from .table import Table
+
+TABLES: dict[str, tuple[Callable[..., Table], str]] = {
+    "svm": (table_7, "Table 7 of the ALT-PBGD paper; --data: the Pima file (CSV)"),
+}
+
+
+def main() -> None:
+    """Make the table that the command line names."""
+    names = "\n".join(f"  {name:8s} {text}" for name, (_, text) in TABLES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.reproduce",
+        description=f"Tables of the papers, made again.\n\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("table", choices=TABLES, metavar="TABLE")
+    parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="file with real data")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    print(TABLES[options.table][0](options.data, quick=options.quick))
+    print(f"\nMade in {time.perf_counter() - began:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

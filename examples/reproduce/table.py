@@ -1,0 +1,46 @@
+"""A table of results that prints itself as Markdown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Table:
+    """Rows of text under headings, with remarks below; ``figures`` keeps the numbers for tests."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    figures: dict = field(default_factory=dict)
+
+    def add(self, *cells: object) -> None:
+        """One more row; it must have a cell for each heading."""
+        if len(cells) != len(self.headings):
+            raise ValueError(f"{len(cells)} cells for {len(self.headings)} headings: {cells}")
+        self.rows.append(tuple(str(cell) for cell in cells))
+
+    def __str__(self) -> str:
+        lines = [self.headings, ("---",) * len(self.headings), *self.rows]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return "\n".join([f"### {self.title}", "", table, *("\n" + remark for remark in self.remarks)])
+
+
+class Clock:
+    """Seconds of a block of code."""
+
+    seconds = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Clock]:
+    """Measure the block: ``with timed() as clock: ...`` and then ``clock.seconds``."""
+    clock, began = Clock(), time.perf_counter()
+    try:
+        yield clock
+    finally:
+        clock.seconds = time.perf_counter() - began
