@@ -240,7 +240,7 @@ def _solve_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _Lowe
     for variable, copy in zip(levels.lower, plain, strict=True):
         constraints += attribute_constraints(variable, copy)
     lower = cp.Problem(objective, constraints)
-    if lower.is_dcp():
+    if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
         solved = _solve_by_cvxpy(lower, plain)
         if solved is not None:
             return solved
@@ -253,6 +253,8 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> _Low
     p = problem.parameter_values()
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
     by = "the exact quadratic form of the lower level"
+    if is_proven and model.lower_program.is_large_and_smooth:
+        by = "Newton's method; convex by cvxpy's rules"
     if not is_proven:
         by = f"{model.multistart.n_starts} local searches, not a proof"
     has_point = answer.status.has_point
