@@ -62,7 +62,7 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
     for variable, copy in zip(levels.lower, plain, strict=True):
         constraints += attribute_constraints(variable, copy)
     lower = cp.Problem(objective, constraints)
-    if lower.is_dcp():
+    if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
         solved = _solve_by_cvxpy(lower, plain)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
@@ -84,6 +84,8 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     p = problem.parameter_values()
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
     by = "the exact quadratic form of the lower level"
+    if is_proven and model.lower_program.is_large_and_smooth:
+        by = "Newton's method; convex by cvxpy's rules"
     if not is_proven:
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point

@@ -14,6 +14,9 @@ from the others::
     BUDGET                             lower, upper, a (count each), s, t:
                                        {lower <= v <= upper, s <= a'v <= t}
     L1_BALL                            s:                {sum |v| <= s}
+    POLYHEDRON                         m, right (m), low (m), duals (m), A (m rows of count):
+                                       {A v <= right, = where low is minus infinity}; the duals are
+                                       those of the last call, near which the next one begins
 
 A block of consecutive entries begins at ``first``. For any other block ``first`` is -1 and ``data``
 holds, at ``offset``, the places of its entries (whole numbers) and then its own numbers. Entries in
@@ -26,7 +29,8 @@ import numpy as np
 
 from .jit import compiled
 
-FREE, BOX, SIMPLEX, CAPPED, BALL, AFFINE, BUDGET, L1_BALL = range(8)
+FREE, BOX, SIMPLEX, CAPPED, BALL, AFFINE, BUDGET, L1_BALL, POLYHEDRON = range(9)
+SWEEPS, ACCURACY = 5000, 1e-13  # of the projection onto a polyhedron
 SCATTERED = -1  # in the place of the first entry
 
 
@@ -191,6 +195,36 @@ def _l1_ball(v, first, count, total, scratch, begin):
 
 
 @compiled
+def _polyhedron(v, first, count, data, offset):
+    """Hildreth's method: one row after another, until no multiplier changes any more."""
+    n_rows = int(data[offset])
+    right, low = offset + 1, offset + 1 + n_rows
+    duals, matrix = low + n_rows, low + 2 * n_rows
+    for k in range(n_rows):
+        if data[duals + k] != 0.0:
+            for i in range(count):
+                v[first + i] -= data[duals + k] * data[matrix + k * count + i]
+    for _ in range(SWEEPS):
+        change = 0.0
+        for k in range(n_rows):
+            row = matrix + k * count
+            excess, square = -data[right + k], 0.0
+            for i in range(count):
+                excess += data[row + i] * v[first + i]
+                square += data[row + i] * data[row + i]
+            if square == 0.0:
+                continue
+            moved = max(data[duals + k] + excess / square, data[low + k]) - data[duals + k]
+            if moved != 0.0:
+                data[duals + k] += moved
+                for i in range(count):
+                    v[first + i] -= moved * data[row + i]
+                change = max(change, abs(moved) * np.sqrt(square))
+        if not change > ACCURACY:
+            break
+
+
+@compiled
 def _project_block(kind, v, first, count, data, offset, scratch, begin):
     if kind == BOX:
         _box(v, first, count, data, offset)
@@ -206,6 +240,8 @@ def _project_block(kind, v, first, count, data, offset, scratch, begin):
         _budget(v, first, count, data, offset, scratch, begin)
     elif kind == L1_BALL:
         _l1_ball(v, first, count, data[offset], scratch, begin)
+    elif kind == POLYHEDRON:
+        _polyhedron(v, first, count, data, offset)
 
 
 @compiled

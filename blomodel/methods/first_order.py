@@ -217,12 +217,19 @@ def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., 
             inner = getattr(names.get(used), "py_func", None)
             if used == "project":
                 names[used] = project
-            elif inner is not None and "project" in inner.__code__.co_names:
+            elif inner is not None and _projects(inner):
                 names[used] = plain(inner)
         copy: Callable[..., float] = types.FunctionType(function.__code__, names, function.__name__)
         return copy
 
     return plain(loop.py_func)
+
+
+def _projects(function: Any) -> bool:
+    """Whether a kernel projects, itself or through a kernel that it calls."""
+    used = function.__code__.co_names
+    inner = (getattr(function.__globals__.get(name), "py_func", None) for name in used)
+    return "project" in used or any(_projects(each) for each in inner if each is not None)
 
 
 def penalty_stages(constants: Constants, first: float, last: float, factor: float = 10.0) -> list[float]:
