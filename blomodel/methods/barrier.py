@@ -57,6 +57,7 @@ def run_barrier(
     ends: list[np.ndarray] = []
     limits: list[np.ndarray] = []
     left, first = max_iterations, run.iterations
+    run.watch(x, y)
     try:
         for stage in range(1 if is_given else STAGES):
             each = step * FACTOR**stage
