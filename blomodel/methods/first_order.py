@@ -17,9 +17,18 @@ from blomodel.compiler.derivatives import gradient
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.kernels import moves
+from blomodel.kernels.projection import build_set
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.constants import Constants, estimate_constants
-from blomodel.methods.directions import Direction, Term, direction, point_in, shared_directions
+from blomodel.methods.directions import (
+    Direction,
+    Term,
+    direction,
+    point_in,
+    result_in,
+    shared_directions,
+)
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
 
@@ -84,17 +93,16 @@ class FirstOrder:
         return gradient(self.run.model.g if block == "x" else self.oracle.g_tape, (block,))
 
     def direction(
-        self, *parts: Sequence[Term], points: Sequence[str] = ("x", "y"), n_weights: int = 1
+        self, *parts: Sequence[Term], points: Sequence[str] = ("x", "y")
     ) -> Direction:
         """Sums of terms as one tape; every point but x has the size of y."""
         sizes = {name: self.oracle.n_x if name == "x" else self.oracle.n_y for name in points}
-        return direction(parts, sizes, self.run.p, n_weights)
+        return direction(parts, sizes, self.run.p)
 
     def shared_directions(
         self,
         *wanted: tuple[Sequence[Term], Sequence[str]],
         points: dict[str, np.ndarray],
-        n_weights: int = 2,
     ) -> list[Direction]:
         """One sum of terms each, with the order of its points, on one workspace that holds the points.
 
@@ -105,7 +113,7 @@ class FirstOrder:
         sums = [([terms], order) for terms, order in wanted]
         if self.split is not None and self.split.n_weights:
             sums.append(([[Term(self.split.weights)]], tuple(points)))
-        found = shared_directions(sums, sizes, self.run.p, n_weights)
+        found = shared_directions(sums, sizes, self.run.p)
         for position, value in enumerate(points.values(), start=1):
             point_in(found[0], position)[:] = value
         return found if len(found) > len(wanted) else [*found, found[-1]]
@@ -128,8 +136,7 @@ class FirstOrder:
         """Where the direction of the weights leaves them; empty where there is no nonsmooth part."""
         if self.split is None or not self.split.n_weights:
             return np.zeros(0)
-        offset, size = direction[3][2:4]
-        return direction[2][offset : offset + size]
+        return result_in(direction)
 
     def loop(self, loop: Any) -> Callable[..., float]:
         """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
@@ -197,22 +204,46 @@ def _refuse_coupling(run: Run, name: str) -> None:
 
 def _interpreted(loop: Any) -> Callable[..., float]:
     """The same loop in plain Python: only its projections differ, and any SimpleSet will do."""
-
-    def project(simple: SimpleSet, point: np.ndarray) -> None:
-        point[:] = simple.project(point)
+    own = {"project": _project, "descend": _descend}
 
     def plain(function: Any) -> Callable[..., float]:
-        names = dict(function.__globals__)
+        names = dict(function.__globals__) | own
         for used in function.__code__.co_names:
             inner = getattr(names.get(used), "py_func", None)
-            if used == "project":
-                names[used] = project
-            elif inner is not None and "project" in inner.__code__.co_names:
+            if inner is not None and not own.keys().isdisjoint(inner.__code__.co_names):
                 names[used] = plain(inner)
         copy: Callable[..., float] = types.FunctionType(function.__code__, names, function.__name__)
         return copy
 
     return plain(loop.py_func)
+
+
+def _project(simple: SimpleSet, point: np.ndarray) -> None:
+    point[:] = simple.project(point)
+
+
+def _descend(
+    direction: Direction,
+    step: float,
+    penalty: Any,
+    amounts: np.ndarray,
+    simple: SimpleSet,
+    steps: int,
+    tolerance: float,
+    before: np.ndarray,
+) -> float:
+    """The descent of kernels/moves.py with any projection."""
+    layout = direction[3]
+    point = direction[2][layout[moves.POINT] :][: layout[moves.OUTPUT_SIZE]]
+    moved = 0.0
+    for _ in range(steps):
+        before[:] = point
+        moves.descend(direction, step, penalty, amounts, build_set(()), 1, 0.0, before)
+        _project(simple, point)
+        moved = float(np.abs(point - before).max()) / step
+        if tolerance > 0.0 and not moved > tolerance:
+            break
+    return moved
 
 
 def penalty_stages(constants: Constants, first: float, last: float, factor: float = 10.0) -> list[float]:
