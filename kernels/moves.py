@@ -145,7 +145,7 @@ def _step(w, layout, step, amounts, has_l1, bounds, has_box):
             w[point + i] = _cut(w[point + i], bounds[i], bounds[n + i])
 
 
-@helper
+@inlined
 def _steady_steps(w, point, rest, n, own, step, count, amounts, has_l1, bounds, has_box):
     """Steps along own * point + rest with the proximal step after each, a block of entries at a time."""
     for begin in range(np.uint64(0), n, BLOCK):
@@ -166,7 +166,7 @@ def _steady_steps(w, point, rest, n, own, step, count, amounts, has_l1, bounds, 
                     w[point + i] = _cut(value, bounds[i], bounds[n + i])
 
 
-@helper
+@inlined
 def _steady_descent(w, layout, step, steps, tolerance, amounts, has_l1, bounds, has_box, before):
     """Steps along a steady slope with absolute values or bounds; returns the last move over the step."""
     n, point, rest = np.uint64(layout[OUTPUT_SIZE]), np.uint64(layout[POINT]), np.uint64(layout[OUTPUT])
