@@ -61,6 +61,8 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
     constraints = [substitute(constraint) for constraint in problem.lower.constraints]
     for variable, copy in zip(levels.lower, plain, strict=True):
         constraints += attribute_constraints(variable, copy)
+    for copy, value in zip(plain, model.y.unpack(y).values(), strict=True):
+        copy.save_value(value)  # stays where the lower level does not see a variable
     lower = cp.Problem(objective, constraints)
     if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
         solved = _solve_by_cvxpy(lower, plain)

@@ -110,7 +110,6 @@ def sort_levels(
         When a variable has no level or two.
     """
     lower_ids = {variable.id for variable in lower_variables}
-    in_objective = {variable.id for variable in lower_objective.variables()}
     seen: dict[int, cp.Variable] = {}
     parameters: dict[int, cp.Parameter] = {}
     for part in (*upper_parts, lower_objective, *lower_constraints):

@@ -177,6 +177,13 @@ def simple_set(model: Model, level: str, p: np.ndarray) -> SimpleSet:
 def _bounds(rows: OwnRows) -> tuple[np.ndarray, np.ndarray]:
     """Bounds from the rows that hold a single entry."""
     lower, upper = np.full(rows.size, -np.inf), np.full(rows.size, np.inf)
+    for many in rows.bounds:
+        limits = many.right / many.values + 0.0  # no negative zeros
+        above, below = (many.values > 0) | many.is_equality, (many.values < 0) | many.is_equality
+        np.minimum.at(upper, many.places[above], limits[above])
+        np.maximum.at(lower, many.places[below], limits[below])
+        for at in np.flatnonzero(lower > upper):
+            lower[at] = upper[at] = _meet(lower[at], upper[at], many.label)
     for row in rows.affine:
         if row.places.size == 0:
             if row.right < -ROUNDING or (row.is_equality and row.right > ROUNDING):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
+from blomodel.analysis.kinks import kinks
 from blomodel.analysis.levels import shorten
-from blomodel.compiler.convexity import arguments
 from blomodel.compiler.derivatives import gradient, jvp
 from blomodel.compiler.oracle import LoopTape, Oracle
 from blomodel.errors import ModelError
@@ -17,19 +16,6 @@ from blomodel.methods.run import Run
 ACCURACY = 0.01
 AUTOMATIC = 0.0  # in place of a step: the loop finds one
 FAR = 1e15  # entries beyond this belong to no answer
-_KINKED = (
-    cp.abs,
-    cp.max,
-    cp.maximum,
-    cp.min,
-    cp.minimum,
-    cp.norm1,
-    cp.norm_inf,
-    cp.Pnorm,
-    cp.sum_largest,
-)
-
-
 def set_up_smooth(run: Run, name: str, *, free_y: bool = True) -> FirstOrder:
     """Oracle, sets and start; g must be smooth, and y free where the method cannot project."""
     problem = set_up(run, name)
@@ -45,21 +31,12 @@ def set_up_smooth(run: Run, name: str, *, free_y: bool = True) -> FirstOrder:
 
 def refuse_kinks(run: Run, name: str) -> None:
     """Refuse a lower objective that is not smooth in y."""
-    kink = _first_kink(run.model.g_expression, {leaf.id for leaf in run.model.y.leaves})
-    if kink is not None:
+    found = kinks(run.model.g_expression, {leaf.id for leaf in run.model.y.leaves})
+    if found:
         raise ModelError(
-            f"{name}: {shorten(kink)!r} in the lower objective has kinks, but this method needs it "
+            f"{name}: {shorten(found[0])!r} in the lower objective has kinks, but this method needs it "
             "smooth; try meha or alt-pbgd, which handle such terms by a prox, or auto."
         )
-
-
-def _first_kink(expression: cp.Expression, lower_ids: set[int]) -> cp.Expression | None:
-    if not any(variable.id in lower_ids for variable in expression.variables()):
-        return None
-    if isinstance(expression, _KINKED):
-        return expression
-    found = (_first_kink(argument, lower_ids) for argument in arguments(expression))
-    return next((kink for kink in found if kink is not None), None)
 
 
 def is_free(problem: FirstOrder) -> bool:
