@@ -236,7 +236,9 @@ def _projects(function: Any, own: Collection[str]) -> bool:
     """Whether a kernel projects, itself or through a kernel that it calls."""
     used = function.__code__.co_names
     inner = (getattr(function.__globals__.get(name), "py_func", None) for name in used)
-    return not set(own).isdisjoint(used) or any(_projects(each, own) for each in inner if each is not None)
+    if not set(own).isdisjoint(used):
+        return True
+    return any(_projects(each, own) for each in inner if each is not None)
 
 
 def _descend(
