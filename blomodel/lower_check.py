@@ -61,8 +61,10 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
     constraints = [substitute(constraint) for constraint in problem.lower.constraints]
     for variable, copy in zip(levels.lower, plain, strict=True):
         constraints += attribute_constraints(variable, copy)
+    for copy, value in zip(plain, model.y.unpack(y).values(), strict=True):
+        copy.save_value(value)  # stays where the lower level does not see a variable
     lower = cp.Problem(objective, constraints)
-    if lower.is_dcp():
+    if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
         solved = _solve_by_cvxpy(lower, plain)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
@@ -84,6 +86,8 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     p = problem.parameter_values()
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
     by = "the exact quadratic form of the lower level"
+    if is_proven and model.lower_program.is_large_and_smooth:
+        by = "Newton's method; convex by cvxpy's rules"
     if not is_proven:
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point

@@ -40,8 +40,8 @@ class Status(StrEnum):
 _MEANINGS = {
     Status.OPTIMAL: "feasible, lower-optimal, and no better point exists (a bound proves it)",
     Status.LOCALLY_OPTIMAL: "feasible, lower-optimal, and no better point lies nearby",
-    Status.STATIONARY: "feasible, lower-optimal, and no direction improves to first order",
-    Status.FEASIBLE: "feasible and lower-optimal; nothing is claimed about better points",
+    Status.STATIONARY: "feasible, no better lower answer known, no direction improves to first order",
+    Status.FEASIBLE: "feasible, no better lower answer known; nothing is claimed about better points",
     Status.INFEASIBLE: "no point satisfies both levels",
     Status.LOWER_INFEASIBLE: "the lower level has no feasible answer",
     Status.LOWER_UNBOUNDED: "the lower objective improves without limit",

@@ -1,7 +1,8 @@
 """Calling tapes from compiled loops.
 
 A loop receives a tape as the tuple ``(code, integers, workspace, layout)``; ``layout`` holds
-start, number of instructions, output offset, output size, then offset and size of each input.
+start, number of instructions, output offset, output size, then offset and size of each input, and at
+its end how often the tape has been run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def call(tape, out):
     """Run the tape on the inputs put before and copy its output."""
     code, integers, workspace, layout = tape
     run(code, integers, workspace, layout[START], layout[LENGTH])
+    layout[len(layout) - 1] += 1
     offset = layout[OUTPUT]
     for i in range(layout[OUTPUT_SIZE]):
         out[i] = workspace[offset + i]

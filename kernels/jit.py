@@ -12,12 +12,28 @@ from numba.core import event
 # Raise this when kernels change in a way that file dates do not show, such as a new flag below.
 KERNEL_VERSION = "1"
 
-_FLAGS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": False}
+_FLAGS: dict[str, Any] = {
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": False,
+    "no_cfunc_wrapper": True,  # nobody calls kernels from C
+}
 
 
 def compiled(function: Callable) -> Any:
     """Compile on first call, keep the machine code on disk; a division by zero gives infinity."""
     return numba.njit(**_FLAGS)(function)
+
+
+def helper(function: Callable) -> Any:
+    """Compile for other kernels only: no entry from Python, no file of its own."""
+    flags = {**_FLAGS, "cache": False}
+    return numba.njit(no_cpython_wrapper=True, **flags)(function)
+
+
+def inlined(function: Callable) -> Any:
+    """Make it a part of its caller: saves a call, but takes long to compile where there are many."""
+    return numba.njit(inline="always", **_FLAGS)(function)
 
 
 def _discard_stale_cache() -> None:

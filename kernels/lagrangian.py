@@ -30,6 +30,7 @@ def evaluate(tape, x, y, weights, direction, out):
     for i in range(len(direction)):
         workspace[layout[INPUTS + 8] + i] = direction[i]
     run(code, integers, workspace, layout[START], layout[LENGTH])
+    layout[len(layout) - 1] += 1
     for i in range(layout[OUTPUT_SIZE]):
         out[i] = workspace[layout[OUTPUT] + i]
 

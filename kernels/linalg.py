@@ -185,33 +185,3 @@ def move_size(x, old_x, step):
             if size != size:
                 return size
     return size
-
-
-@compiled
-def free_square(h_x, h_y, free):
-    """|grad h|^2 over y and the entries of x that are free to move."""
-    total = dot(h_y, h_y)
-    for i in range(len(h_x)):
-        total += free[i] * h_x[i] * h_x[i]
-    return total
-
-
-@compiled
-def barrier_weight(f_x, f_y, h_x, h_y, free, square, target):
-    """Smallest weight >= 0 for which the step -(grad f + weight grad h) lowers h at the rate target.
-
-    Entries of x that the projection held in their place (free = 0) lower nothing and do not count.
-    """
-    if not square > 1e-300:
-        return 0.0
-    product = dot(h_y, f_y)
-    for i in range(len(h_x)):
-        product += free[i] * h_x[i] * f_x[i]
-    return max(0.0, target - product) / square
-
-
-@compiled
-def find_free(x, old_x, slope, free):
-    """free = 0 where a step along the slope has not moved x."""
-    for i in range(len(x)):
-        free[i] = 0.0 if x[i] == old_x[i] and slope[i] != 0.0 else 1.0

@@ -21,8 +21,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import carray, types
 
-from .jit import compiled
+from .jit import compiled, helper
+from .linked import ENDLESS, address, doubles, linked, unsigned
 
 WIDTH = 8  # columns of the table ``code``
 
@@ -66,13 +68,13 @@ NAMES = {
     if name.isupper() and isinstance(value, int) and name != "WIDTH"
 }
 
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SQRT_HALF = math.sqrt(0.5)
 # Below this many multiplications a plain loop beats the call of a matrix library.
 _SMALL_PRODUCT = np.uint64(4096)
 
 
-@compiled
+@helper
 def _unary(op, n, out, a, w):
     if op == NEG:
         for i in range(n):
@@ -137,7 +139,7 @@ def _unary(op, n, out, a, w):
             w[out + i] = 0.5 * math.erfc(-w[a + i] * _SQRT_HALF)
 
 
-@compiled
+@helper
 def _power(x, exponent):
     if exponent == 3.0:
         return x * x * x
@@ -146,17 +148,35 @@ def _power(x, exponent):
     return x**exponent
 
 
-@compiled
+@helper
 def _binary(op, n, out, a, step_a, b, step_b, w):
+    # A scalar operand gets loops of its own where it is common, because only those are vectorised.
+    both = step_a == step_b
+    scalar, vector = (w[b], a) if step_b == _ZERO else (w[a], b)
     if op == ADD:
-        for i in range(n):
-            w[out + i] = w[a + step_a * i] + w[b + step_b * i]
+        if both:
+            for i in range(n):
+                w[out + i] = w[a + i] + w[b + i]
+        else:
+            for i in range(n):
+                w[out + i] = scalar + w[vector + i]
     elif op == SUB:
-        for i in range(n):
-            w[out + i] = w[a + step_a * i] - w[b + step_b * i]
+        if both:
+            for i in range(n):
+                w[out + i] = w[a + i] - w[b + i]
+        elif step_b == _ZERO:
+            for i in range(n):
+                w[out + i] = w[vector + i] - scalar
+        else:
+            for i in range(n):
+                w[out + i] = scalar - w[vector + i]
     elif op == MUL:
-        for i in range(n):
-            w[out + i] = w[a + step_a * i] * w[b + step_b * i]
+        if both:
+            for i in range(n):
+                w[out + i] = w[a + i] * w[b + i]
+        else:
+            for i in range(n):
+                w[out + i] = scalar * w[vector + i]
     elif op == DIV:
         for i in range(n):
             w[out + i] = w[a + step_a * i] / w[b + step_b * i]
@@ -189,7 +209,7 @@ def _binary(op, n, out, a, step_a, b, step_b, w):
                 w[out + i] = np.inf
 
 
-@compiled
+@helper
 def _norm(start, length, w):
     """Euclidean norm of one run; scaled only where the plain sum over- or underflows."""
     total = 0.0
@@ -208,7 +228,7 @@ def _norm(start, length, w):
     return scale * np.sqrt(total)
 
 
-@compiled
+@helper
 def _segments(op, count, out, a, length, k, w):
     for s in range(count):
         start = a + s * length
@@ -251,7 +271,7 @@ def _segments(op, count, out, a, length, k, w):
                 w[out + (best - a)] = 1.0
 
 
-@compiled
+@helper
 def _matmul(m, out, a, k, b, n, transposed, w):
     a_transposed = transposed % 2 == 1
     b_transposed = transposed >= 2
@@ -287,18 +307,20 @@ def _matmul(m, out, a, k, b, n, transposed, w):
                     w[out + j * m + i] += w[a + inner * m + i] * factor
 
 
-@compiled
-def run(code, integers, w, first, last):
-    """Run the instructions ``first`` to ``last - 1`` on the workspace ``w``."""
-    for position in range(first, last):
-        op = code[position, 0]
-        n = code[position, 1]
-        out = code[position, 2]
-        a = code[position, 3]
+@linked(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64)
+def run_at(code_at, integers_at, w_at, first, last):
+    """Run the instructions ``first`` to ``last - 1``; the arrays as addresses. Returns 0."""
+    table = carray(unsigned(code_at), (ENDLESS, WIDTH))
+    integers, w = carray(unsigned(integers_at), ENDLESS), carray(doubles(w_at), ENDLESS)
+    for position in range(np.uint64(first), np.uint64(last)):
+        op = table[position, 0]
+        n = table[position, 1]
+        out = table[position, 2]
+        a = table[position, 3]
         if op <= NORMCDF:
             _unary(op, n, out, a, w)
         elif op <= REL_ENTR:
-            _binary(op, n, out, a, code[position, 4], code[position, 5], code[position, 6], w)
+            _binary(op, n, out, a, table[position, 4], table[position, 5], table[position, 6], w)
         elif op == FILL:
             for i in range(n):
                 w[out + i] = w[a]
@@ -308,7 +330,7 @@ def run(code, integers, w, first, last):
         elif op == SCATTER:
             for i in range(n):
                 w[out + i] = 0.0
-            pairs = code[position, 4]
+            pairs = table[position, 4]
             for i in range(pairs):
                 w[out + integers[a + pairs + i]] += w[integers[a + i]]
         elif op == MATMUL:
@@ -316,17 +338,17 @@ def run(code, integers, w, first, last):
                 n,
                 out,
                 a,
-                code[position, 4],
-                code[position, 5],
-                code[position, 6],
-                code[position, 7],
+                table[position, 4],
+                table[position, 5],
+                table[position, 6],
+                table[position, 7],
                 w,
             )
         elif op == SPARSE:
-            where = code[position, 4]
-            data = code[position, 5]
-            for column in range(code[position, 6]):
-                source = a + column * code[position, 7]
+            where = table[position, 4]
+            data = table[position, 5]
+            for column in range(table[position, 6]):
+                source = a + column * table[position, 7]
                 target = out + column * n
                 for i in range(n):
                     total = 0.0
@@ -334,7 +356,14 @@ def run(code, integers, w, first, last):
                         total += w[data + inner] * w[source + integers[where + n + _ONE + inner]]
                     w[target + i] = total
         else:
-            _segments(op, n, out, a, code[position, 4], code[position, 5], w)
+            _segments(op, n, out, a, table[position, 4], table[position, 5], w)
+    return 0
+
+
+@compiled
+def run(code, integers, w, first, last):
+    """Run the instructions ``first`` to ``last - 1`` on the workspace ``w``."""
+    run_at(address(code), address(integers), address(w), first, last)
 
 
 @compiled

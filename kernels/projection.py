@@ -14,6 +14,9 @@ from the others::
     BUDGET                             lower, upper, a (count each), s, t:
                                        {lower <= v <= upper, s <= a'v <= t}
     L1_BALL                            s:                {sum |v| <= s}
+    POLYHEDRON                         m, right (m), low (m), duals (m), A (m rows of count):
+                                       {A v <= right, = where low is minus infinity}; the duals are
+                                       those of the last call, near which the next one begins
 
 A block of consecutive entries begins at ``first``. For any other block ``first`` is -1 and ``data``
 holds, at ``offset``, the places of its entries (whole numbers) and then its own numbers. Entries in
@@ -23,14 +26,18 @@ no block are free. ``scratch`` has at least three times the size of the largest 
 from __future__ import annotations
 
 import numpy as np
+from numba import carray, types
 
-from .jit import compiled
+from .jit import compiled, helper
+from .linked import ENDLESS, address, doubles, linked, signed
 
-FREE, BOX, SIMPLEX, CAPPED, BALL, AFFINE, BUDGET, L1_BALL = range(8)
+FREE, BOX, SIMPLEX, CAPPED, BALL, AFFINE, BUDGET, L1_BALL, POLYHEDRON = range(9)
+SWEEPS, ACCURACY = 5000, 1e-13  # of the projection onto a polyhedron
 SCATTERED = -1  # in the place of the first entry
+N_COLUMNS = 4
 
 
-@compiled
+@helper
 def _box(v, first, count, data, offset):
     for i in range(count):
         value = v[first + i]
@@ -40,7 +47,7 @@ def _box(v, first, count, data, offset):
             v[first + i] = data[offset + count + i]
 
 
-@compiled
+@helper
 def _simplex(v, first, count, total, scratch, begin):
     """Michelot's method: drop what lies below the threshold until nothing more does."""
     if count == 0:
@@ -71,7 +78,7 @@ def _simplex(v, first, count, total, scratch, begin):
         v[first + i] = max(v[first + i] - threshold, 0.0)
 
 
-@compiled
+@helper
 def _capped(v, first, count, total, scratch, begin):
     positive = 0.0
     for i in range(count):
@@ -83,7 +90,7 @@ def _capped(v, first, count, total, scratch, begin):
             v[first + i] = max(v[first + i], 0.0)
 
 
-@compiled
+@helper
 def _ball(v, first, count, data, offset):
     distance = 0.0
     for i in range(count):
@@ -96,7 +103,7 @@ def _ball(v, first, count, data, offset):
             v[first + i] = centre + (v[first + i] - centre) * (radius / distance)
 
 
-@compiled
+@helper
 def _affine(v, first, count, data, offset, scratch, begin):
     rank = int(data[offset])
     level, basis = offset + 1, offset + 1 + rank
@@ -110,7 +117,7 @@ def _affine(v, first, count, data, offset, scratch, begin):
             v[first + i] -= scratch[begin + k] * data[basis + k * count + i]
 
 
-@compiled
+@helper
 def _spent(v, first, count, data, offset, price):
     """a'w for w = v - price a cut to the bounds."""
     total = 0.0
@@ -121,7 +128,7 @@ def _spent(v, first, count, data, offset, price):
     return total
 
 
-@compiled
+@helper
 def _budget(v, first, count, data, offset, scratch, begin):
     """Find the price at which the amount spent is right: bisection over the breakpoints."""
     low, high = data[offset + 3 * count], data[offset + 3 * count + 1]
@@ -176,7 +183,7 @@ def _budget(v, first, count, data, offset, scratch, begin):
         v[first + i] = min(max(moved, data[offset + i]), data[offset + count + i])
 
 
-@compiled
+@helper
 def _l1_ball(v, first, count, total, scratch, begin):
     size = 0.0
     for i in range(count):
@@ -190,38 +197,78 @@ def _l1_ball(v, first, count, total, scratch, begin):
         v[first + i] = scratch[begin + i] if v[first + i] >= 0.0 else -scratch[begin + i]
 
 
-@compiled
-def _project_block(kind, v, first, count, data, offset, scratch, begin):
-    if kind == BOX:
-        _box(v, first, count, data, offset)
-    elif kind == SIMPLEX:
-        _simplex(v, first, count, data[offset], scratch, begin)
-    elif kind == CAPPED:
-        _capped(v, first, count, data[offset], scratch, begin)
-    elif kind == BALL:
-        _ball(v, first, count, data, offset)
-    elif kind == AFFINE:
-        _affine(v, first, count, data, offset, scratch, begin)
-    elif kind == BUDGET:
-        _budget(v, first, count, data, offset, scratch, begin)
-    elif kind == L1_BALL:
-        _l1_ball(v, first, count, data[offset], scratch, begin)
+@helper
+def _polyhedron(v, first, count, data, offset):
+    """Hildreth's method: one row after another, until no multiplier changes any more."""
+    n_rows = int(data[offset])
+    right, low = offset + 1, offset + 1 + n_rows
+    duals, matrix = low + n_rows, low + 2 * n_rows
+    for k in range(n_rows):
+        if data[duals + k] != 0.0:
+            for i in range(count):
+                v[first + i] -= data[duals + k] * data[matrix + k * count + i]
+    for _ in range(SWEEPS):
+        change = 0.0
+        for k in range(n_rows):
+            row = matrix + k * count
+            excess, square = -data[right + k], 0.0
+            for i in range(count):
+                excess += data[row + i] * v[first + i]
+                square += data[row + i] * data[row + i]
+            if square == 0.0:
+                continue
+            moved = max(data[duals + k] + excess / square, data[low + k]) - data[duals + k]
+            if moved != 0.0:
+                data[duals + k] += moved
+                for i in range(count):
+                    v[first + i] -= moved * data[row + i]
+                change = max(change, abs(moved) * np.sqrt(square))
+        if not change > ACCURACY:
+            break
+
+
+@linked(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64)
+def project_at(rows_at, n_rows, data_at, scratch_at, v_at):
+    """:func:`project` with the arrays as addresses; returns 0."""
+    rows, data = carray(signed(rows_at), (ENDLESS, N_COLUMNS)), carray(doubles(data_at), ENDLESS)
+    scratch, v = carray(doubles(scratch_at), ENDLESS), carray(doubles(v_at), ENDLESS)
+    for block in range(n_rows):
+        kind, first, count, offset = rows[block, 0], rows[block, 1], rows[block, 2], rows[block, 3]
+        is_scattered = first == SCATTERED
+        # The entries of a scattered block are gathered at the beginning of the scratch.
+        target, own, begin = v, offset, 0
+        if is_scattered:
+            for i in range(count):
+                scratch[i] = v[int(data[offset + i])]
+            target, first, own, begin = scratch, 0, offset + count, count
+        if kind == BOX:
+            _box(target, first, count, data, own)
+        elif kind == SIMPLEX:
+            _simplex(target, first, count, data[own], scratch, begin)
+        elif kind == CAPPED:
+            _capped(target, first, count, data[own], scratch, begin)
+        elif kind == BALL:
+            _ball(target, first, count, data, own)
+        elif kind == AFFINE:
+            _affine(target, first, count, data, own, scratch, begin)
+        elif kind == BUDGET:
+            _budget(target, first, count, data, own, scratch, begin)
+        elif kind == L1_BALL:
+            _l1_ball(target, first, count, data[own], scratch, begin)
+        elif kind == POLYHEDRON:
+            _polyhedron(target, first, count, data, own)
+        if is_scattered:
+            for i in range(count):
+                v[int(data[offset + i])] = scratch[i]
+    return 0
 
 
 @compiled
 def project(spec, v):
     """Replace v by the nearest point of the set."""
     rows, data, scratch = spec
-    for block in range(rows.shape[0]):
-        kind, first, count, offset = rows[block, 0], rows[block, 1], rows[block, 2], rows[block, 3]
-        if first >= 0:
-            _project_block(kind, v, first, count, data, offset, scratch, 0)
-        else:
-            for i in range(count):
-                scratch[i] = v[int(data[offset + i])]
-            _project_block(kind, scratch, 0, count, data, offset + count, scratch, count)
-            for i in range(count):
-                v[int(data[offset + i])] = scratch[i]
+    if len(rows) > 0:
+        project_at(address(rows), len(rows), address(data), address(scratch), address(v))
 
 
 def build_set(blocks):
@@ -243,6 +290,6 @@ def build_set(blocks):
         data += [numbers] if is_run else [places.astype(float), numbers]
         used += numbers.size + (0 if is_run else places.size)
         largest = max(largest, places.size)
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    table = np.array(rows, dtype=np.int64).reshape(-1, N_COLUMNS)
     # BUDGET has up to two breakpoints for each entry, beside the copy of a scattered block.
     return table, np.concatenate([np.zeros(0), *data]), np.zeros(3 * largest)

@@ -3,10 +3,11 @@
 A penalty is the tuple ``(rows, places, data)``; the weights come separately, because they may depend
 on the upper variables. Each row of ``rows`` is one block::
 
-    kind  first  count  weight  offset
+    kind  first  count  weight  offset  begin
 
 Its entries are ``v[places[first]], ..., v[places[first + count - 1]]``, its weights begin at
-``weight``, its numbers in ``data`` at ``offset``::
+``weight``, its numbers in ``data`` at ``offset``; ``begin`` is its first entry where the entries follow
+one another, else -1::
 
     NOTHING                            no weights
     L1         sum w_i |v_i|           count weights
@@ -22,13 +23,16 @@ their bounds are cones (0 or infinite): for such functions the two steps in turn
 from __future__ import annotations
 
 import numpy as np
+from numba import carray, types
 
-from .jit import compiled
+from .jit import compiled, helper
+from .linked import ENDLESS, address, doubles, linked, signed
 
 NOTHING, L1, GROUP, ELASTIC, BOX_L1, BOX = range(6)
+N_COLUMNS = 6
 
 
-@compiled
+@helper
 def _shrink(value, amount):
     if value > amount:
         return value - amount
@@ -37,7 +41,7 @@ def _shrink(value, amount):
     return value if value != value else 0.0
 
 
-@compiled
+@helper
 def _norm(v, places, first, count):
     total = 0.0
     for i in range(count):
@@ -45,11 +49,13 @@ def _norm(v, places, first, count):
     return np.sqrt(total)
 
 
-@compiled
-def prox(spec, weights, step, v):
-    """Replace v by the minimiser of ``step * penalty(u) + |u - v|^2 / 2``."""
-    rows, places, data = spec
-    for block in range(rows.shape[0]):
+@linked(types.int64, *(types.int64,) * 5, types.float64, types.int64)
+def prox_at(rows_at, n_rows, places_at, data_at, weights_at, step, v_at):
+    """:func:`prox` with the arrays as addresses; returns 0."""
+    rows, data = carray(signed(rows_at), (ENDLESS, N_COLUMNS)), carray(doubles(data_at), ENDLESS)
+    places, weights = carray(signed(places_at), ENDLESS), carray(doubles(weights_at), ENDLESS)
+    v = carray(doubles(v_at), ENDLESS)
+    for block in range(n_rows):
         kind, first, count = rows[block, 0], rows[block, 1], rows[block, 2]
         weight, offset = rows[block, 3], rows[block, 4]
         if kind == L1 or kind == BOX_L1:
@@ -72,6 +78,16 @@ def prox(spec, weights, step, v):
             for i in range(count):
                 at = places[first + i]
                 v[at] = min(max(v[at], data[offset + i]), data[offset + count + i])
+    return 0
+
+
+@compiled
+def prox(spec, weights, step, v):
+    """Replace v by the minimiser of ``step * penalty(u) + |u - v|^2 / 2``."""
+    rows, places, data = spec
+    prox_at(
+        address(rows), len(rows), address(places), address(data), address(weights), step, address(v)
+    )
 
 
 @compiled
@@ -120,13 +136,15 @@ def build_penalty(blocks):
     for kind, entries, weight, numbers in blocks:
         entries = np.asarray(entries, dtype=np.int64)
         numbers = np.asarray(numbers, dtype=float).ravel()
-        rows.append((kind, n_places, entries.size, weight, n_data))
+        is_run = entries.size > 0 and np.all(np.diff(entries) == 1)
+        begin = int(entries[0]) if is_run else -1
+        rows.append((kind, n_places, entries.size, weight, n_data, begin))
         places.append(entries)
         data.append(numbers)
         n_places += entries.size
         n_data += numbers.size
     return (
-        np.array(rows, dtype=np.int64).reshape(-1, 5),
+        np.array(rows, dtype=np.int64).reshape(-1, N_COLUMNS),
         np.concatenate([np.zeros(0, dtype=np.int64), *places]),
         np.concatenate([np.zeros(0), *data]),
     )

@@ -110,23 +110,19 @@ def sort_levels(
         When a variable has no level or two.
     """
     lower_ids = {variable.id for variable in lower_variables}
-    in_objective = {variable.id for variable in lower_objective.variables()}
     seen: dict[int, cp.Variable] = {}
     parameters: dict[int, cp.Parameter] = {}
-    in_lower = set(in_objective)
-    for constraint in lower_constraints:
-        in_lower |= {variable.id for variable in constraint.variables()}
     for part in (*upper_parts, lower_objective, *lower_constraints):
         for variable in part.variables():
             seen.setdefault(variable.id, variable)
         for parameter in part.parameters():
             parameters.setdefault(parameter.id, parameter)
     for variable in lower_variables:
-        if variable.id not in in_lower:
+        # A variable of the upper level alone is one whose every value is a lower answer.
+        if variable.id not in seen:
             raise LevelError(
-                f"'{variable.name()}' is declared a lower variable but occurs in neither the lower "
-                "objective nor the lower constraints, so the lower level does not decide it; drop it "
-                "from variables=[...] to make it an upper variable."
+                f"'{variable.name()}' is declared a lower variable but occurs in neither level, so "
+                "nothing decides it; drop it from variables=[...]."
             )
     upper = tuple(variable for key, variable in seen.items() if key not in lower_ids)
     if declared_upper is not None:

@@ -25,6 +25,7 @@ from blomodel.analysis.set_rows import rewrite, squares_for_norms
 from blomodel.analysis.sets import SimpleSet
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import gradient, jacobian, vjp
+from blomodel.compiler.linear_map import linear_map
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.model import Model
 from blomodel.compiler.objective import summands, total
@@ -95,7 +96,7 @@ class SplitObjective:
 
     def name_of(self, k: int) -> str:
         """The k-th penalty as text."""
-        for kind, first, count, weight, _ in self.spec[0]:
+        for kind, first, count, weight, *_ in self.spec[0]:
             if kind == L1 and weight <= k < weight + count:
                 return f"|{self._entry(self.spec[1][first + k - weight])}|"
             if kind == GROUP and weight == k:
@@ -145,7 +146,7 @@ def with_set(split: SplitObjective, y_set: SimpleSet) -> PenaltySpec:
     blocks: list[tuple[int, np.ndarray, int, Any]] = []
     groups: list[tuple[int, np.ndarray, int, Any]] = []
     is_bounded = (np.isfinite(lower_bound) | np.isfinite(upper_bound)) & ~y_set.is_tied
-    for kind, first, count, weight, _ in rows:
+    for kind, first, count, weight, *_ in rows:
         entries = places[first : first + count]
         is_wrong = y_set.is_tied[entries] | (~is_cone[entries] if kind == GROUP else False)
         if is_wrong.any():
@@ -237,7 +238,10 @@ class _Splitter:
         if not self._is_linear_in_y(tape):
             raise _refusal(term, kink, "its argument is no selection of lower variables")
         zeros = [np.zeros(size) for size in tape.input_sizes]
-        slopes = sp.csr_array(jacobian(tape, ("y",), zeros))
+        slopes = linear_map(tape, ("y",), zeros)
+        if slopes is None:
+            slopes = sp.csr_array(jacobian(tape, ("y",), zeros))
+        slopes.sum_duplicates()
         slopes.eliminate_zeros()
         counts = np.diff(slopes.indptr)
         if np.any(counts != 1):

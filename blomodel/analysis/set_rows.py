@@ -20,6 +20,7 @@ from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import polynomial
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import jacobian, vjp
+from blomodel.compiler.linear_map import linear_map
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.model import Model
 from blomodel.compiler.rows import EQUALITY, SPECTRAL, as_row
@@ -47,6 +48,17 @@ class AffineRow:
 
 
 @dataclass(frozen=True, eq=False)
+class BoundRows:
+    """values_k v[places_k] <= right_k for each k, or == right_k: rows that hold a single entry."""
+
+    places: np.ndarray
+    values: np.ndarray
+    right: np.ndarray
+    is_equality: bool
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
 class CurvedRow:
     """A ball; kind and numbers as in kernels/projection.py."""
 
@@ -61,6 +73,7 @@ class OwnRows:
     """The rows of a level that hold its own variables alone."""
 
     size: int
+    bounds: list[BoundRows] = field(default_factory=list)
     affine: list[AffineRow] = field(default_factory=list)
     curved: list[CurvedRow] = field(default_factory=list)
     coupling: str = ""  # names the first constraint that holds the other level's variables
@@ -131,7 +144,14 @@ class _Reader:
         tape = lower([expression], self.blocks)
         facts = polynomial(tape, variable=self.level, coefficient=self.other)
         values, slopes = self._linearise(tape)
-        for k in range(expression.size):
+        is_bound = (facts.degree <= 1) & (np.diff(slopes.indptr) == 1)
+        entries = slopes.indptr[:-1][is_bound]
+        self.rows.bounds.append(
+            BoundRows(
+                slopes.indices[entries], slopes.data[entries], -values[is_bound], kind == EQUALITY, label
+            )
+        )
+        for k in np.flatnonzero(~is_bound).tolist():
             if facts.degree[k] <= 1:
                 self._add(slopes, k, -values[k], kind == EQUALITY, label)
             elif facts.degree[k] == 2 and kind != EQUALITY:
@@ -149,7 +169,9 @@ class _Reader:
         return list(found.values())
 
     def _linearise(self, tape: Tape) -> tuple[np.ndarray, sp.csr_array]:
-        slopes = sp.csr_array(jacobian(tape, (self.level,), self.origin))
+        slopes = linear_map(tape, (self.level,), self.origin)
+        if slopes is None:
+            slopes = sp.csr_array(jacobian(tape, (self.level,), self.origin))
         slopes.sum_duplicates()
         slopes.eliminate_zeros()
         return tape(*self.origin), slopes

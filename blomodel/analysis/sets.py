@@ -1,7 +1,8 @@
 """The constraints that one level puts on its own variables, as a set with a projection.
 
 Bounds, sums with bounds (simplices, budgets), balls and affine subspaces over disjoint groups of
-variables have a formula, which compiled loops use; other polyhedra are projected onto by a QP.
+variables have a formula, which compiled loops use; they project onto other polyhedra row by row, and
+Python does so by a QP.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from blomodel.kernels.projection import (
     BOX,
     BUDGET,
     CAPPED,
+    POLYHEDRON,
     SIMPLEX,
     build_set,
     project,
@@ -34,6 +36,7 @@ Block = tuple[int, np.ndarray, np.ndarray]  # kind, places, numbers: see kernels
 
 ROUNDING = 1e-9  # relative; what may be between two bounds that are meant to be equal
 LARGEST_PROJECTOR = 4_000_000  # numbers in the dense basis of an affine subspace
+LARGEST_POLYHEDRON = 100_000  # numbers in the dense rows of a polyhedron in compiled loops
 _NAMES = {
     SIMPLEX: "simplex",
     CAPPED: "capped simplex",
@@ -63,6 +66,22 @@ class _Polyhedron:
             )
         return answer.z
 
+    @property
+    def is_small(self) -> bool:
+        """Whether compiled loops may go through its rows one by one."""
+        return (len(self.b_eq) + len(self.b_in)) * self.places.size <= LARGEST_POLYHEDRON
+
+    def block(self) -> Block:
+        """The rows, each of length 1, as compiled loops take them."""
+        matrix = sp.vstack([self.A_in, self.A_eq]).toarray()
+        length = np.linalg.norm(matrix, axis=1)
+        length[length == 0.0] = 1.0
+        right = np.concatenate([self.b_in, self.b_eq]) / length
+        low = np.repeat([0.0, -np.inf], [len(self.b_in), len(self.b_eq)])
+        rows = (matrix / length[:, None]).ravel()
+        numbers = np.concatenate([[right.size], right, low, np.zeros(right.size), rows])
+        return POLYHEDRON, self.places, numbers
+
 
 @dataclass(frozen=True, eq=False)
 class SimpleSet:
@@ -71,7 +90,7 @@ class SimpleSet:
     Attributes
     ----------
     spec : tuple of arrays or None
-        For ``project`` in compiled loops; None when a part needs a QP.
+        For ``project`` in compiled loops; None when a polyhedron is too large for them.
     text : str
         What the set is, for a person.
     is_exact : bool
@@ -142,15 +161,15 @@ def simple_set(model: Model, level: str, p: np.ndarray) -> SimpleSet:
     text = _describe(blocks, polyhedra, lower[~is_tied], upper[~is_tied])
     for run in _runs(~is_tied & (np.isfinite(lower) | np.isfinite(upper))):
         blocks.append((BOX, run, np.concatenate([lower[run], upper[run]])))
-    spec = build_set(blocks)
+    is_compiled = all(part.is_small for part in polyhedra)
     return SimpleSet(
-        spec=None if polyhedra else spec,
+        spec=build_set([*blocks, *(p.block() for p in polyhedra)]) if is_compiled else None,
         text=text,
         is_exact=not rows.coupling,
         reason=rows.coupling,
         bounds=(lower, upper),
         is_tied=is_tied,
-        _formulas=spec,
+        _formulas=build_set(blocks),
         _polyhedra=tuple(polyhedra),
     )
 
@@ -158,6 +177,13 @@ def simple_set(model: Model, level: str, p: np.ndarray) -> SimpleSet:
 def _bounds(rows: OwnRows) -> tuple[np.ndarray, np.ndarray]:
     """Bounds from the rows that hold a single entry."""
     lower, upper = np.full(rows.size, -np.inf), np.full(rows.size, np.inf)
+    for many in rows.bounds:
+        limits = many.right / many.values + 0.0  # no negative zeros
+        above, below = (many.values > 0) | many.is_equality, (many.values < 0) | many.is_equality
+        np.minimum.at(upper, many.places[above], limits[above])
+        np.maximum.at(lower, many.places[below], limits[below])
+        for at in np.flatnonzero(lower > upper):
+            lower[at] = upper[at] = _meet(lower[at], upper[at], many.label)
     for row in rows.affine:
         if row.places.size == 0:
             if row.right < -ROUNDING or (row.is_equality and row.right > ROUNDING):
@@ -350,7 +376,7 @@ def _describe(
         key = (_NAMES.get(kind, "l1 ball"), places.size)
         kinds[key] = kinds.get(key, 0) + 1
     for part in polyhedra:
-        key = ("polyhedron by a QP", part.places.size)
+        key = ("polyhedron", part.places.size)
         kinds[key] = kinds.get(key, 0) + 1
     for (name, size), count in kinds.items():
         times = f"{count} x " if count > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,11 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
 from blomodel.inner.clarabel import ClarabelSolver, ConicResult
+from blomodel.inner.newton import NewtonMinimiser
+
+# Products in one evaluation, which are nonzeros of Clarabel's matrix; with more of them Newton's method
+# with conjugate gradients is faster (100 samples of 64 features and 10 classes: 0.11 s against 1.5 s).
+_MANY_PRODUCTS = 20_000
 
 Point = tuple[np.ndarray, np.ndarray]  # y and multipliers
 
@@ -58,12 +64,24 @@ class ConicProgram:
         )
         hoisted = [expression for _, expression in self.hoister.hoisted]
         self._phi: Tape | None = lower(hoisted, lagrangian.blocks) if hoisted else None
-        points, p = self.hoister.points, pack_or_generic(lagrangian.blocks[2])
-        self._set_values(points[0], p, np.ones(lagrangian.n_terms))
-        # Problems that are convex, yet not affine in the parameters, are canonicalised at each x.
-        self.data: _ParametricData | None = None
-        if self.problem.is_dpp():
-            self.data = _ParametricData(self.problem, self.constraints, self.hoister.variables())
+        self.newton: NewtonMinimiser | None = None
+        is_free = not constraints and self.is_smooth and self._is_guarded
+        if is_free and lagrangian.terms.n_products > _MANY_PRODUCTS:
+            self.newton = NewtonMinimiser(lagrangian.terms, lagrangian.terms_grad_y)
+        else:
+            _ = self.data  # canonicalised now, so that the first solve does not take longer
+
+    @cached_property
+    def data(self) -> _ParametricData | None:
+        """The canonical form; None where it must be made anew at each x.
+
+        That is so for problems that are convex, yet not affine in the parameters.
+        """
+        points, p = self.hoister.points, pack_or_generic(self.lagrangian.blocks[2])
+        self._set_values(points[0], p, np.ones(self.lagrangian.n_terms))
+        if not self.problem.is_dpp():
+            return None
+        return _ParametricData(self.problem, self.constraints, self.hoister.variables())
 
     # -- modelling ---------------------------------------------------------------------------
 
@@ -165,6 +183,11 @@ class ConicProgram:
         scale = 1.0
         if len(weights) == 1:
             scale, weights = float(weights[0]), np.ones(1)
+        if self.newton is not None:
+            answer = self.newton.solve(x, p, weights, warm, accuracy)
+            if answer.status is InnerStatus.OPTIMAL:
+                answer.value *= scale
+                return answer
         if warm and self._last is not None:
             point = self._continue(x, p, weights)
             if point is not None:

@@ -12,6 +12,7 @@ from cvxpy.atoms.elementwise.power import Power
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import shorten
+from blomodel.atoms import sigmoid
 
 _SMOOTH = (
     cp.exp,
@@ -25,6 +26,7 @@ _SMOOTH = (
     cp.xexp,
     cp.quad_over_lin,
     cp.QuadForm,
+    sigmoid,
 )
 _GUARDED = (
     cp.exp,
@@ -40,6 +42,7 @@ _GUARDED = (
     cp.maximum,
     cp.norm1,
     cp.norm_inf,
+    sigmoid,  # of x only: cvxpy's rules call it convex in nothing
 )
 _WHAT_WORKS = (
     "restate it with atoms whose convexity cvxpy's rules recognise "

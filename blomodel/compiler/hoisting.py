@@ -19,6 +19,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, mu
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.atoms.elementwise.power import Power
 from cvxpy.constraints.constraint import Constraint
+from scipy.sparse.csgraph import connected_components
 
 from blomodel.analysis.intervals import intervals
 from blomodel.analysis.levels import shorten
@@ -283,22 +284,43 @@ def _slope_at_zero(
 
 def signed_factor(Q: sp.csc_array) -> tuple[float, sp.csc_array] | None:
     """Sign and F with Q = sign F'F; None when Q has eigenvalues of both signs."""
-    dense = Q.toarray()
-    used = np.flatnonzero(np.abs(dense).sum(axis=0) + np.abs(dense).sum(axis=1))
-    if used.size == 0:
-        return 1.0, sp.csc_array((0, len(dense)))
-    small = dense[np.ix_(used, used)]
-    values, vectors = np.linalg.eigh((small + small.T) / 2)
-    reach = 1e-9 * np.abs(values).max()
-    if values[0] < -reach and values[-1] > reach:
+    values, vectors = _eigenvectors(sp.csr_array((Q + Q.T) / 2))
+    if values.size == 0:
+        return 1.0, sp.csc_array((0, Q.shape[0]))
+    top = np.abs(values).max()
+    if values.min() < -1e-9 * top and values.max() > 1e-9 * top:
         return None
-    sign = 1.0 if values[-1] > reach else -1.0
-    large = np.abs(values) > 1e-13 * np.abs(values).max()
-    F = np.sqrt(np.abs(values[large]))[:, None] * vectors[:, large].T
-    F[np.abs(F) < 1e-15 * np.abs(F).max()] = 0.0
-    rows, columns = np.nonzero(F)
-    shape = (F.shape[0], len(dense))
-    return sign, sp.csc_array((F[rows, columns], (rows, used[columns])), shape=shape)
+    sign = 1.0 if values.max() > 1e-9 * top else -1.0
+    large = np.flatnonzero(np.abs(values) > 1e-13 * top)
+    F = sp.diags_array(np.sqrt(np.abs(values[large]))) @ vectors[large]
+    F.data[np.abs(F.data) < 1e-15 * np.abs(F.data).max()] = 0.0
+    F.eliminate_zeros()
+    return sign, sp.csc_array(F)
+
+
+def _eigenvectors(Q: sp.csr_array) -> tuple[np.ndarray, sp.csr_array]:
+    """Eigenvalues of a symmetric matrix and, by rows, eigenvectors; its blocks are taken one by one.
+
+    Entries that no other one is coupled to, as in a sum of squares, need no linear algebra at all.
+    """
+    Q.eliminate_zeros()
+    n, part = connected_components(Q, directed=False)
+    members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n))[:-1])
+    alone = np.array([m[0] for m in members if len(m) == 1], dtype=int)
+    alone = alone[Q.diagonal()[alone] != 0]
+    values, rows = [Q.diagonal()[alone]], [np.arange(alone.size)]
+    columns, entries = [alone], [np.ones(alone.size)]
+    for block in members:
+        if len(block) == 1:
+            continue
+        found, vectors = np.linalg.eigh(Q[np.ix_(block, block)].toarray())
+        rows.append(sum(map(len, values)) + np.repeat(np.arange(block.size), block.size))
+        columns.append(np.tile(block, block.size))
+        entries.append(vectors.T.ravel())
+        values.append(found)
+    where = (np.concatenate(rows), np.concatenate(columns))
+    flat = np.concatenate(values)
+    return flat, sp.csr_array((np.concatenate(entries), where), shape=(flat.size, Q.shape[0]))
 
 
 def _parameter_bounds(block: Block) -> tuple[np.ndarray, np.ndarray]:

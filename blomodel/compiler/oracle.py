@@ -22,6 +22,7 @@ def loop_tape(tape: Tape, p: np.ndarray) -> LoopTape:
         layout += [offset, size]
         if name == "p":
             workspace[offset : offset + size] = p
+    layout.append(0)  # how often the tape has been run
     return m.code, m.integers, workspace, np.array(layout, dtype=np.int64)
 
 
@@ -41,56 +42,64 @@ class Oracle:
         self.model, self.p = model, p
         self.g_tape = model.g if smooth_g is None else smooth_g
         self.n_x, self.n_y = model.x.size, model.y.size
+        self._derivatives: list[LoopTape] = []
 
-    def _loop(self, tape: Tape) -> LoopTape:
-        return loop_tape(tape, self.p)
+    def derivative(self, tape: Tape) -> LoopTape:
+        """A derivative as loops take it, whose runs are counted."""
+        self._derivatives.append(loop_tape(tape, self.p))
+        return self._derivatives[-1]
+
+    @property
+    def n_evaluations(self) -> int:
+        """How often loops have run the derivatives: gradients and Hessians times vectors."""
+        return sum(int(layout[-1]) for *_, layout in self._derivatives)
 
     @cached_property
     def f(self) -> LoopTape:
         """f(x, y)."""
-        return self._loop(self.model.f)
+        return loop_tape(self.model.f, self.p)
 
     @cached_property
     def f_grad(self) -> LoopTape:
         """Gradient of f in x, then y."""
-        return self._loop(gradient(self.model.f, ("x", "y")))
+        return self.derivative(gradient(self.model.f, ("x", "y")))
 
     @cached_property
     def f_grad_x(self) -> LoopTape:
         """Gradient of f in x."""
-        return self._loop(gradient(self.model.f, ("x",)))
+        return self.derivative(gradient(self.model.f, ("x",)))
 
     @cached_property
     def f_grad_y(self) -> LoopTape:
         """Gradient of f in y."""
-        return self._loop(gradient(self.model.f, ("y",)))
+        return self.derivative(gradient(self.model.f, ("y",)))
 
     @cached_property
     def g(self) -> LoopTape:
         """The smooth part of g."""
-        return self._loop(self.g_tape)
+        return loop_tape(self.g_tape, self.p)
 
     @cached_property
     def g_grad(self) -> LoopTape:
         """Gradient of g in x, then y."""
-        return self._loop(gradient(self.g_tape, ("x", "y")))
+        return self.derivative(gradient(self.g_tape, ("x", "y")))
 
     @cached_property
     def g_grad_x(self) -> LoopTape:
         """Gradient of g in x."""
-        return self._loop(gradient(self.g_tape, ("x",)))
+        return self.derivative(gradient(self.g_tape, ("x",)))
 
     @cached_property
     def g_grad_y(self) -> LoopTape:
         """Gradient of g in y."""
-        return self._loop(gradient(self.g_tape, ("y",)))
+        return self.derivative(gradient(self.g_tape, ("y",)))
 
     @cached_property
     def g_hessian_y(self) -> LoopTape:
         """Second derivative of g in (y, y) times a direction in y (the last input)."""
-        return self._loop(jvp(gradient(self.g_tape, ("y",)), ("y",)))
+        return self.derivative(jvp(gradient(self.g_tape, ("y",)), ("y",)))
 
     @cached_property
     def g_cross(self) -> LoopTape:
         """Second derivative of g in (x, y) times a direction in y (the last input)."""
-        return self._loop(jvp(gradient(self.g_tape, ("x",)), ("y",)))
+        return self.derivative(jvp(gradient(self.g_tape, ("x",)), ("y",)))

@@ -143,6 +143,11 @@ class ParametricProgram:
         )
         return None if jacobian is None else jacobian[: self.y.size]
 
+    @property
+    def is_large_and_smooth(self) -> bool:
+        """Whether it is too large for an interior-point solver and left to Newton's method."""
+        return getattr(self._program, "newton", None) is not None
+
     def is_convex(
         self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
     ) -> bool:

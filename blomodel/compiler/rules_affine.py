@@ -169,7 +169,7 @@ def _division(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
 
 def apply_left(lowering: Lowering, matrix: Operand, m: int, k: int, node: int, n: int) -> int:
     """An m x k matrix times the k x n matrix in a node."""
-    sparse = matrix.as_sparse()
+    sparse = matrix.as_sparse(n)
     if sparse is not None:
         return lowering.builder.sparse(sparse, node, n)
     return lowering.builder.matmul(matrix.node, node, m, k, n)
@@ -185,7 +185,7 @@ def _matrix_product(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
         return _batched_product(b, atom, left, right)
     m, k = (1, left.size) if len(left.shape) == 1 else left.shape
     n = 1 if len(right.shape) == 1 else right.shape[1]
-    sparse = right.as_sparse()
+    sparse = right.as_sparse(m)
     if sparse is not None:
         # X A = (A' X')': the machine multiplies sparse matrices from the left only.
         flipped = b.gather(left.node, labels((m, k)).T.ravel(order="F"))

@@ -151,6 +151,17 @@ class Tape:
             node.op == op.INPUT and self.input_names[node.data] == name for node in self.nodes
         )
 
+    @property
+    def n_products(self) -> int:
+        """Multiplications of its products with matrices in one run."""
+        count = 0
+        for node in self.nodes:
+            if node.op == op.MATMUL:
+                count += int(np.prod(node.data[:3], dtype=np.int64))
+            elif node.op == op.SPARSE:
+                count += node.data[0].csr.nnz * node.data[1]
+        return count
+
     @cached_property
     def machinery(self) -> Machinery:
         """The tape in the machine's own terms."""

@@ -55,7 +55,7 @@ class AltPbgd:
         slopes = setup.shared_directions(
             ([Term(g_y, y="z")], ("x", "y", "z")),
             ([Term(g_y), Term(f_y, weight=0)], ("x", "z", "y")),
-            ([Term(f_x), Term(g_x, less="z", weight=1)], ("x", "z", "y")),
+            ([Term(f_x), Term(g_x, less="z", weight=1)], ("z", "y", "x")),
             points={"x": setup.x, "z": setup.y, "y": setup.y},
         )
         # The loop moves its points where the slopes read them.
@@ -82,7 +82,7 @@ class AltPbgd:
         def iterate(n: int) -> float:
             return loop(
                 n, *slopes, setup.x_spec, setup.y_spec, setup.penalty,
-                settings, x, y_g, y_gamma, amounts, pace, work,
+                settings, x, y_g.size, amounts, pace, work,
             )  # fmt: skip
 
         def begin(gamma: float, is_last: bool) -> float:

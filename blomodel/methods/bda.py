@@ -13,9 +13,10 @@ from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.second_order import (
     f_second,
+    finish,
     given,
+    is_free,
     probe,
-    propose_both,
     set_up_smooth,
     unrolled_steps,
 )
@@ -34,7 +35,9 @@ class Bda:
 
     name: ClassVar[str] = "bda"
     summary: ClassVar[str] = "unrolled inner steps that mix both levels' gradients"
-    assumes: ClassVar[str] = "lower level smooth, unconstrained, convex in y; answers need not be unique"
+    assumes: ClassVar[str] = (
+        "lower level smooth, convex in y, answers need not be unique; y free or in a set of its own"
+    )
     claims: ClassVar[str] = "a stationary point of f(x, y_K(x)) for the mixed inner steps"
     reference: ClassVar[str] = "Liu, Mu, Yuan, Zeng and Zhang (2020)"
 
@@ -51,7 +54,7 @@ class Bda:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient is small."""
-        problem = set_up_smooth(run, self.name)
+        problem = set_up_smooth(run, self.name, free_y=False)
         o, x, y = problem.oracle, problem.x, problem.y
         n_steps = unrolled_steps(problem, self.lower_steps)
         path = np.zeros((n_steps + 1, o.n_y))
@@ -61,23 +64,22 @@ class Bda:
         step_f = self.upper_step
         if step_f is None:
             step_f = min(safe_step(problem.constants.f_yy), 1e3 * safe_step(problem.constants.g_yy))
-        loop, places = problem.loop(bda), problem.x_spec
+        loop, places = problem.loop(bda), (problem.x_spec, problem.y_spec)
         weights = [0.5, 0.05, 5e-3, 5e-4] if self.weight is None else [self.weight]
         run.watch(x, y)
         try:
             for weight in weights:
-                state, work = np.zeros(5), problem.work(8)
+                state, work = np.zeros(5), problem.work(11)
                 probe(work, 4, run.seed)
                 path[0] = y
-                settings = np.array(
-                    [given(self.step_size), given(self.lower_step), step_f, weight, n_steps]
-                )
+                steps = [given(self.step_size), given(self.lower_step), step_f]
+                settings = np.array([*steps, weight, n_steps, is_free(problem)])
                 run_in_slices(
                     run,
-                    lambda n: loop(n, *tapes, places, settings, x, y, path, state, work),  # noqa: B023
+                    lambda n: loop(n, *tapes, *places, settings, x, y, path, state, work),  # noqa: B023
                     max_iterations=self.max_steps // len(weights),
                     tolerance=run.tolerance,
                     report=lambda: {"value": run.model.f(x, y, run.p)[0], "weight": weight},  # noqa: B023
                 )
         finally:
-            propose_both(run, self.name, x, y)
+            finish(problem, self.name, x, y)

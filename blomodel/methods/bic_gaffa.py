@@ -8,15 +8,16 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.bic_gaffa import bic_gaffa
-from blomodel.methods.constrained import ConstrainedLower, iterate_safely, scales
+from blomodel.methods.constrained import ConstrainedLower
 from blomodel.methods.needs import check_needs
-from blomodel.methods.registry import method, setting
+from blomodel.methods.proximal_lagrangian import ProximalLagrangian
+from blomodel.methods.registry import method
 from blomodel.methods.run import Run
 
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class BicGaffa:
+class BicGaffa(ProximalLagrangian):
     r"""Penalise the gap of the saddle point problem that the lower level's Lagrangian poses.
 
     .. math:: G(x, y, z) = \max_{\theta,\, \lambda \ge 0} L(x, y, \lambda) - L(x, \theta, z)
@@ -35,16 +36,6 @@ class BicGaffa:
         "approach with regularized gap functions (ICLR 2025)"
     )
 
-    step_size: float | None = setting(None, "step alpha of (x, y); None: from curvatures", minimum=0.0)
-    step_z: float | None = setting(None, "step beta of z; None: from curvatures", minimum=0.0)
-    step_theta: float | None = setting(None, "step eta of theta; None: from curvatures", minimum=0.0)
-    gamma_1: float | None = setting(None, "proximal weight of theta; None: 1 / curvature", minimum=0.0)
-    gamma_2: float | None = setting(None, "proximal weight of lambda; None: by the rows", minimum=0.0)
-    c: float | None = setting(None, "first penalty weight; None: from curvatures", minimum=0.0)
-    exponent: float = setting(0.45, "p in c_k = c (k + 1)^p", minimum=0.0)
-    multiplier_bound: float = setting(1e4, "largest multiplier r", minimum=0.0)
-    max_steps: int = setting(200_000, "largest number of iterations", minimum=1)
-
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         check_needs(run, self)
@@ -52,52 +43,41 @@ class BicGaffa:
         x, y, z = lower.start()
         theta = y.copy()
         settings = self._settings(lower, x, y, z[1:])
-        memory = np.zeros(1)
-        n_x, n_y, n_rows = x.size, y.size, lower.n_rows
-        space = np.zeros((6, max(n_x, n_y, n_rows + 1)))
+        low, memory = self.smallest_multipliers(lower), np.zeros(1)
+        space = np.zeros((6, max(x.size, y.size, lower.n_rows + 1)))
         oracle = lower.oracle
 
         def loop(count: int) -> float:
-            run.evaluations += 3 * count
             return bic_gaffa(
                 count, oracle.f_grad_x, oracle.f_grad_y, lower.both, lower.slope_x, lower.slope_y,
-                lower.x_set.spec, lower.low, settings, x, y, theta, z, memory, space,
+                lower.x_set.spec, low, settings, x, y, theta, z, memory, space,
             )  # fmt: skip
 
-        def report() -> dict[str, float]:
-            penalty = settings[5] * (memory[0] + 1) ** settings[6]
-            return {"value": float(run.model.f(x, y, run.p)[0]), "gamma": penalty}
-
-        run.watch(x, y)
-        try:
-            iterate_safely(
-                run,
-                loop,
-                report,
-                state=(x, y, theta, z, memory),
-                steps=settings[:3],
-                max_iterations=self.max_steps,
-            )
-        finally:
-            if np.all(np.isfinite(x)) and np.all(np.isfinite(y)):
-                lower.propose(x, y, self.name)
+        self.iterate(
+            lower,
+            self.name,
+            loop,
+            x=x,
+            y=y,
+            state=(x, y, theta, z),
+            steps=settings[:3],
+            c=settings[5],
+            memory=memory,
+        )
 
     def _settings(
         self, lower: ConstrainedLower, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
     ) -> np.ndarray:
-        size = scales(lower, x, y, multipliers)
-        gamma_1 = self.gamma_1 or 1 / size.curvature_y
-        gamma_2 = self.gamma_2 or size.curvature_y / size.rows**2
-        c = self.c or max(1.0, size.upper / size.curvature)
-        steep = 2 * size.curvature + 1 / gamma_1 + gamma_2 * size.rows**2 + size.upper / c
+        w = self.weights(lower, x, y, multipliers)
+        steep = 2 * w.size.curvature + 1 / w.gamma_1 + w.gamma_2 * w.size.rows**2 + w.size.upper / w.c
         return np.array(
             [
                 self.step_size or 0.5 / steep,
-                self.step_z or 0.5 * gamma_2,
-                self.step_theta or 1 / (size.curvature_y + 1 / gamma_1),
-                gamma_1,
-                gamma_2,
-                c,
+                self.step_z or 0.5 * w.gamma_2,
+                self.step_theta or 1 / (w.size.curvature_y + 1 / w.gamma_1),
+                w.gamma_1,
+                w.gamma_2,
+                w.c,
                 self.exponent,
                 self.multiplier_bound,
             ]

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import LowerLevelError
+from blomodel.errors import LowerLevelError, UnknownSettingError
+from blomodel.methods.max_min import MaxMinSettings, run_max_min
 from blomodel.methods.needs import check_needs
 from blomodel.methods.reduced_penalty import has_only_bounds
 from blomodel.methods.registry import method, setting
@@ -27,6 +28,11 @@ class Blocc:
     .. math:: g_t = \gamma\nabla_x L_\gamma(x_t, y^\gamma, \lambda^\gamma)
                     - \gamma\nabla_x L_g(x_t, y^g, \lambda^g), \qquad
               x_{t+1} = \mathrm{Proj}_X(x_t - \eta g_t).
+
+    With ``inner="exact"`` a QP or cone solver answers (54) and (55). With ``inner="max-min"`` the
+    first-order solver of the BLOCC paper does: accelerated projected ascent in the multipliers of the
+    coupled rows, after projected gradient steps in y (momentum (t - 1)/(t + 2)). Where its steps are not
+    given, they are halved when too long and momentum begins anew when the dual function falls.
     """
 
     name: ClassVar[str] = "blocc"
@@ -40,11 +46,41 @@ class Blocc:
         None, "step eta; None: 1/(10 gamma), the safe choice", minimum=0.0
     )
     max_steps: int = setting(2000, "largest number of iterations", minimum=1)
+    inner: str = setting("exact", "how (54) and (55) are solved: 'exact' or 'max-min'")
+    lower_step: float | None = setting(
+        None, "max-min: step in y; None: 1/curvature, halved where too long", minimum=0.0
+    )
+    multiplier_step: float | None = setting(
+        None, "max-min: step of the multipliers; None: 1/curvature of the dual function", minimum=0.0
+    )
+    lower_steps: int | None = setting(
+        None, "max-min: steps in y for each of the multipliers; None: as many as y needs", minimum=1
+    )
+    multiplier_steps: int | None = setting(
+        None, "max-min: steps of the multipliers; None: as many as they need", minimum=1
+    )
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         check_needs(run, self)
         eta = self.step_size if self.step_size is not None else 1 / (10 * self.gamma)
+        if self.inner not in ("exact", "max-min"):
+            raise UnknownSettingError(f"blocc: inner = {self.inner!r} is neither 'exact' nor 'max-min'.")
+        if self.inner == "max-min":
+            wish = MaxMinSettings(
+                gamma=self.gamma,
+                step_size=eta,
+                max_steps=self.max_steps,
+                lower_step=self.lower_step,
+                multiplier_step=self.multiplier_step,
+                multiplier_steps=self.multiplier_steps,
+                lower_steps=self.lower_steps,
+            )
+            run_max_min(run, self.name, wish)
+            return
+        self._run_exact(run, eta)
+
+    def _run_exact(self, run: Run, eta: float) -> None:
         penalty = ReducedPenalty(run.model, run.p)
         x = _first_point(run)
         try:

@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.bome import bome
+from blomodel.methods.barrier import run_barrier
 from blomodel.methods.constants import safe_step
 from blomodel.methods.first_order import set_up
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import given, probe, propose_both, run_with_smaller_steps
+from blomodel.methods.second_order import given, probe, refuse_kinks
 
 
 @method
@@ -22,7 +23,8 @@ class Bome:
 
     :math:`\hat q = g(x, y) - g(x, y^{(T)})`, with T gradient steps from y that are not differentiated,
     and :math:`\lambda = \max(0, \eta - \langle\nabla f, \nabla\hat q\rangle / |\nabla\hat q|^2)`.
-    The gap that stays is of the order of the step: without a given step it is made smaller in stages.
+    The gap that stays is of the order of the step: without a given step it is made smaller in stages,
+    whose ends are extrapolated to step 0.
     """
 
     name: ClassVar[str] = "bome"
@@ -45,8 +47,9 @@ class Bome:
     def run(self, run: Run) -> None:
         """Iterate, in stages where the step is not given."""
         problem = set_up(run, self.name)
+        refuse_kinks(run, self.name)
         o, x, y = problem.oracle, problem.x, problem.y
-        state, figures, work = np.zeros(2), np.zeros(3), problem.work(11)
+        state, figures, work = np.zeros(2), np.zeros(3), problem.work(13)
         probe(work, 7, run.seed)
         step = self.step_size
         if step is None:
@@ -64,26 +67,18 @@ class Bome:
                     self.lower_steps or 10,
                     self.eta,
                     float(self.lower_steps is None),
+                    float(not run.model.upper_constraints),
                 ]
             )
             return loop(n, *tapes, *sets, settings, x, y, inner, state, figures, work)
 
-        run.watch(x, y)
-        try:
-            run_with_smaller_steps(
-                run,
-                advance,
-                lambda: {
-                    "value": run.model.f(x, y, run.p)[0],
-                    "barrier": figures[0],
-                    "direction": figures[1],
-                    "lambda": figures[2],
-                },
-                first=step,
-                count=6 if self.step_size is None else 1,
-                factor=0.25,
-                max_iterations=self.max_steps,
-                problem=problem,
-            )
-        finally:
-            propose_both(run, self.name, x, y)
+        run_barrier(
+            problem,
+            self.name,
+            advance,
+            figures,
+            measure="barrier",
+            step=step,
+            is_given=self.step_size is not None,
+            max_iterations=self.max_steps,
+        )

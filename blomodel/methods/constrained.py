@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from blomodel.analysis.sets import SimpleSet, simple_set
 from blomodel.compiler.derivatives import hessian, jvp, vjp
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.model import Model
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.rows import EQUALITY, INEQUALITY, as_row
+from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
@@ -47,10 +50,7 @@ class ConstrainedLower:
                 f"{name}: a lower constraint is a semidefinite one, which has no rows; try auto."
             )
         self.oracle = Oracle(model, run.p)
-        pieces = [model.g_expression]
-        for kind in (INEQUALITY, EQUALITY):
-            pieces += [e for k, e in map(as_row, model.lower_constraints) if k == kind]
-        self._tape = lower(pieces, model.blocks)
+        self._tape, _ = rows_tape(model, [model.g_expression], model.lower_constraints)
         self._slope_x, self._slope_y = vjp(self._tape, ("x",)), vjp(self._tape, ("y",))
         self.n_rows = len(model.lower_in) + len(model.lower_eq)
         self.low = np.zeros(self.n_rows)
@@ -69,22 +69,22 @@ class ConstrainedLower:
     @cached_property
     def slope_x(self) -> LoopTape:
         """Gradient in x of a weighted sum of (g, rows)."""
-        return loop_tape(self._slope_x, self.p)
+        return self.oracle.derivative(self._slope_x)
 
     @cached_property
     def slope_y(self) -> LoopTape:
         """Gradient in y of a weighted sum of (g, rows)."""
-        return loop_tape(self._slope_y, self.p)
+        return self.oracle.derivative(self._slope_y)
 
     @cached_property
     def curve_xy(self) -> LoopTape:
         """Derivative of ``slope_x`` along a direction in y."""
-        return loop_tape(jvp(self._slope_x, ("y",)), self.p)
+        return self.oracle.derivative(jvp(self._slope_x, ("y",)))
 
     @cached_property
     def curve_yy(self) -> LoopTape:
         """Derivative of ``slope_y`` along a direction in y."""
-        return loop_tape(jvp(self._slope_y, ("y",)), self.p)
+        return self.oracle.derivative(jvp(self._slope_y, ("y",)))
 
     def refuse_coupling_above(self, name: str) -> None:
         """Refuse upper constraints that hold y."""
@@ -124,8 +124,9 @@ class ConstrainedLower:
         return x, np.array(answer.y, dtype=float), weights
 
     def propose(self, x: np.ndarray, y: np.ndarray, name: str) -> None:
-        """Keep the last point, and the lower answer at its x."""
+        """Keep the last point, and the lower answer at its x; count the gradients."""
         run = self.run
+        run.evaluations = self.oracle.n_evaluations
         run.propose(x, y, name)
         answer, _ = self.model.solve_lower(x, run.p, y)
         if not answer.status.has_point:
@@ -137,6 +138,26 @@ class ConstrainedLower:
             answer, _ = self.model.solve_lower(x, run.p, allowed[1])
         if answer.status.has_point:
             run.propose(x, answer.y, f"{name}, lower minimiser at its x")
+
+
+def rows_tape(
+    model: Model, objectives: Sequence[cp.Expression], constraints: Sequence[cp.Constraint]
+) -> tuple[Tape, int]:
+    """Objectives, then the rows c <= 0, then the rows h == 0 as one tape; and how many are c <= 0."""
+    rows = [as_row(constraint) for constraint in constraints]
+    above = [expression for kind, expression in rows if kind == INEQUALITY]
+    equal = [expression for kind, expression in rows if kind == EQUALITY]
+    tape = lower([*objectives, *above, *equal], model.blocks)
+    return tape, sum(expression.size for expression in above)
+
+
+def spectral_norm(matrix: Any) -> float:
+    """Largest singular value, by dense algebra while that is cheap, else the Frobenius norm."""
+    if 0 in matrix.shape:
+        return 0.0
+    if max(matrix.shape) <= 500:
+        return float(np.linalg.norm(matrix.toarray(), 2))
+    return float(np.sqrt((matrix.data**2).sum()))
 
 
 @dataclass(frozen=True)
@@ -174,23 +195,15 @@ def iterate_safely(
 
 
 def scales(lower: ConstrainedLower, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray) -> Scales:
-    """Largest singular values, by dense algebra while that is cheap and by Frobenius norms beyond."""
+    """The sizes at one point."""
     model, p = lower.model, lower.p
-
-    def size(matrix: Any) -> float:
-        if 0 in matrix.shape:
-            return 0.0
-        if max(matrix.shape) <= 500:
-            return float(np.linalg.norm(matrix.toarray(), 2))
-        return float(np.sqrt((matrix.data**2).sum()))
-
     point = (x, y, p)
     rows = [part.linearise(x, y, p) for part in (model.lower_in, model.lower_eq)]
     joint = sp.vstack([sp.hstack([part.in_x, part.in_y]) for part in rows], format="csr")
-    bent = size(model.lower_hessian(x, y, p, multipliers)[1])
+    bent = spectral_norm(model.lower_hessian(x, y, p, multipliers)[1])
     return Scales(
-        curvature=max(size(hessian(model.g, ("x", "y"), point)), bent, 1e-6),
-        curvature_y=max(size(hessian(model.g, ("y",), point)), bent, 1e-6),
-        rows=max(size(joint), 1e-6),
-        upper=size(hessian(model.f, ("x", "y"), point)),
+        curvature=max(spectral_norm(hessian(model.g, ("x", "y"), point)), bent, 1e-6),
+        curvature_y=max(spectral_norm(hessian(model.g, ("y",), point)), bent, 1e-6),
+        rows=max(spectral_norm(joint), 1e-6),
+        upper=spectral_norm(hessian(model.f, ("x", "y"), point)),
     )

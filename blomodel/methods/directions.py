@@ -15,8 +15,10 @@ import numpy as np
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.tape import Machinery, Tape
 from blomodel.kernels import machine as op
-from blomodel.kernels.moves import LESS_PRODUCT, PRODUCT_ADDED, PRODUCT_LESS
+from blomodel.kernels import moves
+from blomodel.methods.combination import Combination
 
+MOST_VECTORS = 8  # a longer combination costs more passes than instructions for it would
 Direction = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -48,7 +50,6 @@ def direction(
     parts: Sequence[Sequence[Term]],
     points: dict[str, int],
     parameters: np.ndarray,
-    n_weights: int = 1,
 ) -> Direction:
     """Compile sums of terms, one sum after another in the output, for use in loops.
 
@@ -60,22 +61,19 @@ def direction(
         Name and size of every vector the loop puts in, the one that changes most often last.
     parameters : array
         Values of the problem's parameters.
-    n_weights : int
-        Number of weights, which are input 0 of the tape; the points follow in their order.
 
     Returns
     -------
     tuple
         Code, integers, workspace and layout, see ``kernels/moves.py``.
     """
-    return shared_directions([(parts, tuple(points))], points, parameters, n_weights)[0]
+    return shared_directions([(parts, tuple(points))], points, parameters)[0]
 
 
 def shared_directions(
     wanted: Sequence[tuple[Sequence[Sequence[Term]], Sequence[str]]],
     points: dict[str, int],
     parameters: np.ndarray,
-    n_weights: int = 1,
 ) -> list[Direction]:
     """Several directions on one workspace: a point moved for one has moved for all.
 
@@ -84,48 +82,76 @@ def shared_directions(
     wanted : sequence of (parts, order)
         The sums of each direction and the order of its points, the one that changes most often last.
     """
-    sizes = {"p": parameters.size, "w": n_weights, **points}
-    place = dict(zip(sizes, np.cumsum([0, *sizes.values()]), strict=False))
-    top = int(sum(sizes.values()))
+    sizes = {"w": moves.N_WEIGHTS, **points}
+    place = dict(zip(sizes, map(int, np.cumsum([0, *sizes.values()])), strict=False))
+    top = sum(sizes.values())
     compiled, rest = [], []
     for parts, order in wanted:
-        names = ("p", "w", *order)
-        m, n_outputs = _compile(parts, names, [sizes[name] for name in names], n_weights)
+        names = ("w", *order)
+        slope = _compile(parts, names, [sizes[name] for name in names], parameters)
+        m = slope.tape.machinery
         # Inputs go to their common places, everything else behind what is there already.
         begins = np.array([*m.inputs, sum(sizes[name] for name in names)])
         shifts = np.array([*(place[name] for name in names), top]) - begins
-        code, integers, output = _moved(m, begins, shifts)
-        code, start, prefix = _with_products_fused(code, integers, output, m.start, m.prefix)
-        layout = [start, len(code), output, n_outputs]
-        for name in ("w", *points):
+        code, places, start, prefix = _without_copies(m, slope)
+        code, integers, vectors = _moved(code, m.integers, places, begins, shifts)
+        top += m.workspace.size - begins[-1]
+        rest += [m.workspace[begins[-1] :], slope.coefficients.ravel()]
+        terms, top = top, top + slope.coefficients.size
+        if slope.is_plain:
+            output = vectors[0]
+        else:
+            rest.append(np.zeros(slope.size))
+            output, top = top, top + slope.size
+        # The fields of kernels/moves.py, in their order.
+        layout = [start, prefix, len(code), output, slope.size, place[order[-1]], int(slope.is_plain)]
+        is_steady = prefix == len(code) and place[order[-1]] not in vectors
+        layout += [int(is_steady), int(slope.is_absolute), terms, len(vectors)]
+        layout += [moves.INPUTS + 2 * len(sizes)]
+        for name in sizes:
             layout += [place[name], sizes[name]]
-        size = sizes[order[-1]]
-        can_split = n_outputs == size and _mark_pieces(code, start, prefix, size)
-        made = {int(row[2]) for row in code[prefix:]}
-        layout += [int(output not in made), place[order[-1]] if can_split else 0, prefix]
-        compiled.append((code, integers, np.array(layout, dtype=np.int64)))
-        rest.append(m.workspace[begins[-1] :])
-        top += rest[-1].size
+        compiled.append((code, integers, np.array([*layout, *vectors], dtype=np.int64)))
     workspace = np.concatenate([np.zeros(sum(sizes.values())), *rest])
-    workspace[: parameters.size] = parameters
     return [(code, integers, workspace, layout) for code, integers, layout in compiled]
 
 
 def point_in(direction: Direction, position: int) -> np.ndarray:
     """The place of a point in the workspace; points count from 1, after the weights."""
-    offset, size = direction[3][4 + 2 * position : 6 + 2 * position]
+    at = moves.INPUTS + 2 * position
+    offset, size = direction[3][at : at + 2]
     return direction[2][offset : offset + size]
 
 
+def result_in(direction: Direction) -> np.ndarray:
+    """The place of the slope in the workspace."""
+    offset, size = direction[3][[moves.OUTPUT, moves.OUTPUT_SIZE]]
+    return direction[2][offset : offset + size]
+
+
+@dataclass(frozen=True, eq=False)
+class _Slope:
+    """Vectors that a tape leaves one after another, and how the slope is combined from them.
+
+    ``coefficients`` has a row for the last point itself, one for a constant, one for each vector; its
+    columns are a fixed part and the factors of the weights.
+    """
+
+    tape: Tape
+    size: int
+    coefficients: np.ndarray
+    is_plain: bool  # the slope is the one vector
+    is_absolute: bool  # the absolute values of the vectors are meant
+
+
 def _compile(
-    parts: Sequence[Sequence[Term]], names: Sequence[str], sizes: Sequence[int], n_weights: int
-) -> tuple[Machinery, int]:
+    parts: Sequence[Sequence[Term]], names: Sequence[str], sizes: Sequence[int], parameters: np.ndarray
+) -> _Slope:
     b = TapeBuilder(names, sizes)
     sums = []
     for terms in parts:
         total = None
         for term in terms:
-            value = _value(b, term)
+            value = _value(b, term, parameters)
             size = b.size(value)
             if term.weight is not None:
                 value = b.mul(b.gather(b.input("w"), np.array([term.weight])), value, size)
@@ -135,31 +161,66 @@ def _compile(
                 total = (b.add if term.sign > 0 else b.sub)(total, value, size)
         assert total is not None
         sums.append(total)
-    tape = b.finish(sums[0] if len(sums) == 1 else b.concatenate(sums))
-    return tape.machinery, tape.n_outputs
+    slope = sums[0] if len(sums) == 1 else b.concatenate(sums)
+    combination = Combination(b, slope)
+    own = np.zeros(1 + sizes[0])
+    if b.size(slope) == sizes[-1]:
+        own = combination.vectors.pop(b.input(names[-1]), own)
+    constant, vectors = combination.constant, combination.vectors
+    if len(vectors) > MOST_VECTORS:
+        own, constant, vectors = np.zeros_like(own), np.zeros_like(own), {slope: combination.one}
+    elif not vectors:
+        vectors = {b.zeros(b.size(slope)): np.zeros_like(own)}
+    coefficients = np.stack([own, constant, *vectors.values()])
+    is_plain = len(vectors) == 1 and not own.any() and not constant.any()
+    is_plain = is_plain and np.array_equal(coefficients[2], combination.one)
+    sources = [b.nodes[vector].args for vector in vectors if b.nodes[vector].op == op.ABS]
+    is_absolute = len(sources) == len(vectors) and not is_plain
+    is_absolute = is_absolute and (b.input(names[-1]),) not in sources  # a vector is not the point
+    numbers = [source for (source,) in sources] if is_absolute else list(vectors)
+    # Frozen, so that the builder leaves a vector that is repeated or rearranged in one piece.
+    tape = b.finish(b.concatenate([b.freeze(number) for number in numbers]))
+    return _Slope(tape, b.size(slope), coefficients, is_plain, is_absolute)
 
 
-def _value(b: TapeBuilder, term: Term) -> int:
+def _without_copies(m: Machinery, slope: _Slope) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Leave out the instruction that copies the vectors together; tells where they are without it."""
+    n_vectors, code = len(slope.coefficients) - 2, m.code
+    places = m.output + slope.size * np.arange(n_vectors)
+    copies = np.flatnonzero((code[:, 0] == op.GATHER) & (code[:, 2] == m.output))
+    if n_vectors == 1 or not copies.size:  # one after another already
+        return code, places, m.start, m.prefix
+    row = int(copies[0])
+    places = m.integers[int(code[row, 3]) + slope.size * np.arange(n_vectors)]
+    code = np.delete(code, row, axis=0)
+    return code, places, m.start - int(row < m.start), m.prefix - int(row < m.prefix)
+
+
+def _value(b: TapeBuilder, term: Term, parameters: np.ndarray) -> int:
     if term.tape is not None:
-        value = _inline(b, term.tape, term.y)
+        value = _inline(b, term.tape, term.y, parameters)
         if term.less is not None:
-            value = b.sub(value, _inline(b, term.tape, term.less), b.size(value))
+            value = b.sub(value, _inline(b, term.tape, term.less, parameters), b.size(value))
         return value
     value = b.input(term.y)
     return value if term.less is None else b.sub(value, b.input(term.less), b.size(value))
 
 
 def _moved(
-    m: Machinery, begins: np.ndarray, shifts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """The instructions for another arrangement of the workspace."""
+    code: np.ndarray,
+    integers: np.ndarray,
+    vectors: np.ndarray,
+    begins: np.ndarray,
+    shifts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """The instructions and the places of the vectors for another arrangement of the workspace."""
     order = np.argsort(begins, kind="stable")
 
     def move(places: np.ndarray) -> np.ndarray:
         part = np.searchsorted(begins[order], places.astype(np.int64), side="right") - 1
         return (places.astype(np.int64) + shifts[order][part]).astype(np.uint64)
 
-    code, integers = m.code.copy(), m.integers.copy()
+    code, integers = code.copy(), integers.copy()
     for row in code:
         opcode = int(row[0])
         row[2] = move(row[2:3])[0]
@@ -171,91 +232,17 @@ def _moved(
         row[3] = move(row[3:4])[0]
         if opcode in op.BINARY or opcode in (op.MATMUL, op.SPARSE):
             row[5] = move(row[5:6])[0]
-    return code, integers, int(move(np.array([m.output]))[0])
+    return code, integers, [int(place) for place in move(vectors)]
 
 
-def _with_products_fused(
-    code: np.ndarray, integers: np.ndarray, output: int, start: int, prefix: int
-) -> tuple[np.ndarray, int, int]:
-    """Replace a product with a scalar and the sum that alone uses it by one instruction."""
-    rows = [row.copy() for row in code]
-    dropped: set[int] = set()
-    for i in range(start, len(rows)):
-        opcode, n, out, a, step_a, b, step_b, _ = map(int, rows[i])
-        if opcode != op.MUL or n == 1 or step_a == step_b:
-            continue
-        scalar, vector = (a, b) if step_a == 0 else (b, a)
-        users = [
-            j
-            for j in range(start, len(rows))
-            if j != i and j not in dropped and _reads(rows[j], integers, out, n)
-        ]
-        if len(users) != 1 or out <= output < out + n:
-            continue
-        j = users[0]
-        kind, size, target, left, step_left, right, step_right, _ = map(int, rows[j])
-        if kind not in (op.ADD, op.SUB) or size != n or not (step_left and step_right):
-            continue
-        if left == out and right == out or out not in (left, right):
-            continue
-        other = right if left == out else left
-        fused = PRODUCT_ADDED
-        if kind == op.SUB:
-            fused = PRODUCT_LESS if left == out else LESS_PRODUCT
-        rows[j][:] = fused, n, target, other, 1, vector, scalar, 0
-        dropped.add(i)
-    kept = [row for i, row in enumerate(rows) if i not in dropped]
-    prefix -= sum(i < prefix for i in dropped)
-    return np.array(kept, dtype=np.uint64).reshape(-1, op.WIDTH), start, prefix
-
-
-def _mark_pieces(code: np.ndarray, start: int, prefix: int, size: int) -> bool:
-    """Tell in column 7 which operands are whole vectors; False where entries mix.
-
-    What is made from the last point on is needed for one piece of the entries at a time.
-    """
-    made = {int(row[2]) for row in code[prefix:]}
-    simple = (op.ADD, op.SUB, op.MUL, op.ABS, op.COS, PRODUCT_ADDED, LESS_PRODUCT, PRODUCT_LESS)
-    for row in code[start:]:
-        opcode, n, out, a, step_a, b, step_b, _ = map(int, row)
-        if opcode not in simple or n != size:
-            return False
-        if opcode in op.BINARY and not (step_a or step_b):
-            return False
-        is_product = opcode >= PRODUCT_ADDED
-        is_unary = opcode in op.UNARY
-        whole = int(out not in made)
-        whole += 2 * int(a not in made and (is_product or is_unary or step_a == 1))
-        whole += 4 * int(not is_unary and b not in made and (is_product or step_b == 1))
-        row[7] = whole
-    return True
-
-
-def _reads(row: np.ndarray, integers: np.ndarray, begin: int, size: int) -> bool:
-    """Whether an instruction reads any of the places."""
-    opcode = int(row[0])
-    if opcode in (op.GATHER, op.SCATTER):
-        count = int(row[1] if opcode == op.GATHER else row[4])
-        places = integers[int(row[3]) : int(row[3]) + count]
-        return bool(np.any((places >= begin) & (places < begin + size)))
-    operands = [int(row[3])]
-    if opcode in op.BINARY or opcode == op.MATMUL:
-        operands.append(int(row[5]))
-    if opcode >= PRODUCT_ADDED:
-        operands += [int(row[5]), int(row[6])]
-    if opcode in op.SEGMENTS or opcode in (op.MATMUL, op.SPARSE):
-        # These read long stretches; being near is enough not to touch the instruction.
-        return any(place < begin + size for place in operands)
-    return any(begin <= place < begin + size for place in operands)
-
-
-def _inline(b: TapeBuilder, tape: Tape, y: str) -> int:
-    """Emit a tape's nodes with another input in the place of y."""
+def _inline(b: TapeBuilder, tape: Tape, y: str, parameters: np.ndarray) -> int:
+    """Emit a tape's nodes with another input in the place of y and numbers in that of p."""
     numbers: list[int] = []
     for node in tape.nodes:
         if node.op == op.INPUT:
             name = tape.input_names[node.data]
-            numbers.append(b.input(y if name == "y" else name))
+            is_fixed = name == "p"
+            numbers.append(b.constant(parameters) if is_fixed else b.input(y if name == "y" else name))
         elif node.op == op.CONSTANT:
             numbers.append(b.constant(node.data))
         else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,19 @@ from blomodel.compiler.derivatives import gradient
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.kernels import moves
+from blomodel.kernels.projection import build_set
 from blomodel.kernels.projection import project as compiled_project
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.constants import Constants, estimate_constants
-from blomodel.methods.directions import Direction, Term, direction, point_in, shared_directions
+from blomodel.methods.directions import (
+    Direction,
+    Term,
+    direction,
+    point_in,
+    result_in,
+    shared_directions,
+)
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
 
@@ -86,17 +95,16 @@ class FirstOrder:
         return gradient(self.run.model.g if block == "x" else self.oracle.g_tape, (block,))
 
     def direction(
-        self, *parts: Sequence[Term], points: Sequence[str] = ("x", "y"), n_weights: int = 1
+        self, *parts: Sequence[Term], points: Sequence[str] = ("x", "y")
     ) -> Direction:
         """Sums of terms as one tape; every point but x has the size of y."""
         sizes = {name: self.oracle.n_x if name == "x" else self.oracle.n_y for name in points}
-        return direction(parts, sizes, self.run.p, n_weights)
+        return direction(parts, sizes, self.run.p)
 
     def shared_directions(
         self,
         *wanted: tuple[Sequence[Term], Sequence[str]],
         points: dict[str, np.ndarray],
-        n_weights: int = 2,
     ) -> list[Direction]:
         """One sum of terms each, with the order of its points, on one workspace that holds the points.
 
@@ -107,7 +115,7 @@ class FirstOrder:
         sums = [([terms], order) for terms, order in wanted]
         if self.split is not None and self.split.n_weights:
             sums.append(([[Term(self.split.weights)]], tuple(points)))
-        found = shared_directions(sums, sizes, self.run.p, n_weights)
+        found = shared_directions(sums, sizes, self.run.p)
         for position, value in enumerate(points.values(), start=1):
             point_in(found[0], position)[:] = value
         return found if len(found) > len(wanted) else [*found, found[-1]]
@@ -130,8 +138,7 @@ class FirstOrder:
         """Where the direction of the weights leaves them; empty where there is no nonsmooth part."""
         if self.split is None or not self.split.n_weights:
             return np.zeros(0)
-        offset, size = direction[3][2:4]
-        return direction[2][offset : offset + size]
+        return result_in(direction)
 
     def loop(self, loop: Any) -> Callable[..., float]:
         """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
@@ -211,18 +218,52 @@ def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., 
         else:
             compiled_project(spec, point)
 
+    own = {"project": project, "descend": partial(_descend, project)}
+
     def plain(function: Any) -> Callable[..., float]:
-        names = dict(function.__globals__)
+        names = dict(function.__globals__) | own
         for used in function.__code__.co_names:
             inner = getattr(names.get(used), "py_func", None)
-            if used == "project":
-                names[used] = project
-            elif inner is not None and "project" in inner.__code__.co_names:
+            if inner is not None and used not in own and _projects(inner, own.keys()):
                 names[used] = plain(inner)
         copy: Callable[..., float] = types.FunctionType(function.__code__, names, function.__name__)
         return copy
 
     return plain(loop.py_func)
+
+
+def _projects(function: Any, own: Collection[str]) -> bool:
+    """Whether a kernel projects, itself or through a kernel that it calls."""
+    used = function.__code__.co_names
+    inner = (getattr(function.__globals__.get(name), "py_func", None) for name in used)
+    if not set(own).isdisjoint(used):
+        return True
+    return any(_projects(each, own) for each in inner if each is not None)
+
+
+def _descend(
+    project: Callable[[Any, np.ndarray], None],
+    direction: Direction,
+    step: float,
+    penalty: Any,
+    amounts: np.ndarray,
+    point_set: Any,
+    steps: int,
+    tolerance: float,
+    before: np.ndarray,
+) -> float:
+    """The descent of kernels/moves.py with any projection."""
+    layout = direction[3]
+    point = direction[2][layout[moves.POINT] :][: layout[moves.OUTPUT_SIZE]]
+    moved = 0.0
+    for _ in range(steps):
+        start = point.copy()
+        moves.descend(direction, step, penalty, amounts, build_set(()), 1, 0.0, before)
+        project(point_set, point)
+        moved = float(np.abs(point - start).max()) / step
+        if tolerance > 0.0 and not moved > tolerance:
+            break
+    return moved
 
 
 def penalty_stages(constants: Constants, first: float, last: float, factor: float = 10.0) -> list[float]:

@@ -12,7 +12,7 @@ from blomodel.kernels.loops.galet import galet
 from blomodel.methods.constants import Constants
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import ACCURACY, given, probe, propose_both, set_up_smooth
+from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
 from blomodel.methods.slices import run_in_slices
 
 
@@ -104,4 +104,4 @@ class Galet:
                 run, advance, max_iterations=self.max_steps, tolerance=run.tolerance, report=report
             )
         finally:
-            propose_both(run, self.name, x, y)
+            finish(problem, self.name, x, y)

@@ -50,7 +50,7 @@ class Gam:
         x, y, weights = lower.start()
         oracle = lower.oracle
         settings = np.array([self.step_size or 0.0, 1e-10, float(self.newton_steps)])
-        memory = np.array([1.0, float(run.model.f(x, y, run.p)[0]), 0.0, 0.0, 0.0])
+        memory = np.array([1.0, float(run.model.f(x, y, run.p)[0]), 0.0, 0.0])
         space = np.zeros((21, max(n_x, n_y + n_rows, n_rows + 1, 1)))
         matrix = np.zeros((n_y + n_rows, n_y + n_rows))
 
@@ -72,5 +72,5 @@ class Gam:
             )
         finally:
             # The last slice may have ended early.
-            run.iterations, run.evaluations = int(memory[3]), int(memory[4])
+            run.iterations = int(memory[3])
             lower.propose(x, y, "gam")

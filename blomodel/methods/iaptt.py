@@ -10,7 +10,14 @@ import numpy as np
 from blomodel.kernels.loops.iaptt import iaptt
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import given, probe, propose_both, set_up_smooth, unrolled_steps
+from blomodel.methods.second_order import (
+    finish,
+    given,
+    is_free,
+    probe,
+    set_up_smooth,
+    unrolled_steps,
+)
 from blomodel.methods.slices import run_in_slices
 
 
@@ -25,7 +32,7 @@ class Iaptt:
 
     name: ClassVar[str] = "iaptt"
     summary: ClassVar[str] = "unrolled steps from a learned start, cut where f is largest"
-    assumes: ClassVar[str] = "lower level smooth, unconstrained (need not be convex)"
+    assumes: ClassVar[str] = "lower level smooth (need not be convex); y free or in a set of its own"
     claims: ClassVar[str] = "a stationary point of the largest f(x, y_k(x, z)) over k"
     reference: ClassVar[str] = "Liu, Liu, Zeng and Zhang (2021), IAPTT-GM"
     allows_nonconvex_lower: ClassVar[bool] = True
@@ -42,16 +49,17 @@ class Iaptt:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient in x and z is small."""
-        problem = set_up_smooth(run, self.name)
+        problem = set_up_smooth(run, self.name, free_y=False)
         o, y = problem.oracle, problem.y
         both = np.concatenate([problem.x, problem.y])
         x = both[: o.n_x]
-        state, work = np.zeros(6), np.zeros((8, max(1, both.size)))
+        state, work = np.zeros(6), np.zeros((11, max(1, both.size)))
         probe(work, 4, run.seed)
         n_steps = unrolled_steps(problem, self.lower_steps)
         path = np.zeros((n_steps + 1, o.n_y))
         start_step = self.step_size if self.start_step is None else self.start_step
-        settings = np.array([given(self.step_size), given(start_step), given(self.lower_step), n_steps])
+        steps = [given(self.step_size), given(start_step), given(self.lower_step)]
+        settings = np.array([*steps, n_steps, is_free(problem)])
         tapes = (o.f, o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
         loop, sets = problem.loop(iaptt), (problem.x_spec, problem.y_spec)
         run.watch(x, y)
@@ -64,4 +72,4 @@ class Iaptt:
                 report=lambda: {"value": run.model.f(x, y, run.p)[0], "worst": state[5]},
             )
         finally:
-            propose_both(run, self.name, x, y)
+            finish(problem, self.name, x, y)

@@ -5,65 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from blomodel.kernels.loops.implicit import implicit
+from blomodel.methods.implicit import ImplicitGradient
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import ACCURACY, given, probe, propose_both, set_up_smooth
-from blomodel.methods.slices import run_in_slices
-
-
-def run_implicit(
-    run: Run,
-    name: str,
-    *,
-    step_size: float | None,
-    lower_step: float | None,
-    lower_steps: int | None,
-    is_series: bool,
-    series_step: float | None = None,
-    linear_steps: int,
-    linear_tolerance: float,
-    max_steps: int,
-) -> None:
-    """Gradient steps in y, a linear system for the implicit gradient, a step in x."""
-    problem = set_up_smooth(run, name)
-    o, x, y = problem.oracle, problem.x, problem.y
-    v, state, work = np.zeros(o.n_y), np.zeros(6), problem.work(12)
-    state[5] = 1.0  # no slope in x is known yet
-    probe(work, 4, run.seed)
-    settings = np.array(
-        [
-            given(step_size),
-            given(lower_step),
-            given(series_step),
-            lower_steps or 500,
-            linear_steps,
-            linear_tolerance,
-            ACCURACY if lower_steps is None else 0.0,
-            float(is_series),
-            run.tolerance,
-        ]
-    )
-    tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
-    loop, places = problem.loop(implicit), problem.x_spec
-    run.watch(x, y)
-    try:
-        run_in_slices(
-            run,
-            lambda n: loop(n, *tapes, places, settings, x, y, v, state, work),
-            max_iterations=max_steps,
-            tolerance=run.tolerance,
-            report=lambda: {"value": run.model.f(x, y, run.p)[0]},
-        )
-    finally:
-        propose_both(run, name, x, y)
 
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class ImplicitCg:
+class ImplicitCg(ImplicitGradient):
     r"""Approximate implicit differentiation (AID) with conjugate gradients.
 
     Gradient steps on g(x, .) from the last y, conjugate gradients on
@@ -73,31 +22,20 @@ class ImplicitCg:
 
     name: ClassVar[str] = "implicit-cg"
     summary: ClassVar[str] = "implicit gradients, linear system by conjugate gradients"
-    assumes: ClassVar[str] = "lower level smooth, unconstrained, strongly convex in y"
-    claims: ClassVar[str] = "a stationary point of f(x, y*(x))"
     reference: ClassVar[str] = (
         "Pedregosa (2016); Grazzi, Franceschi, Pontil and Salzo (2020); Ji, Yang and Liang (2021)"
     )
 
-    step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
-    lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
-    lower_steps: int | None = setting(None, "gradient steps in y; None: as many as y needs", minimum=1)
     linear_steps: int = setting(100, "largest number of conjugate gradient steps", minimum=1)
     linear_tolerance: float = setting(
         1e-10, "relative residual at which conjugate gradients stop", minimum=0.0
     )
-    max_steps: int = setting(100000, "largest number of iterations", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate until the projected implicit gradient is small."""
-        run_implicit(
+        self.iterate(
             run,
-            self.name,
-            step_size=self.step_size,
-            lower_step=self.lower_step,
-            lower_steps=self.lower_steps,
             is_series=False,
             linear_steps=self.linear_steps,
             linear_tolerance=self.linear_tolerance,
-            max_steps=self.max_steps,
         )

@@ -13,6 +13,7 @@ from blomodel.methods.directions import Term
 from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
+from blomodel.methods.second_order import refuse_kinks
 
 
 @method
@@ -41,16 +42,26 @@ class JntPbgd:
     )
     restart: bool = setting(False, "whether the lower solver begins at 0 in every iteration")
     max_steps: int = setting(100_000, "largest number of iterations for each gamma", minimum=1)
+    stop_at: float | None = setting(
+        None, "largest slope at which to stop; None: the solve's tolerance", minimum=0.0
+    )
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         setup = set_up(run, self.name)
+        refuse_kinks(run, self.name)
         z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
         run.watch(z[:n_x], z[n_x:])
         try:
             iterate_jointly(self, setup, z)
         finally:
             propose_last(run, z[:n_x], z[n_x:], self.name)
+
+    def slope_to_stop_at(self, run: Run, is_last: bool) -> float:
+        """What ends a stage; those before the last one need no more than a rough answer."""
+        if self.stop_at is not None:
+            return self.stop_at
+        return run.tolerance if is_last else max(1e-3, run.tolerance)
 
 
 def iterate_jointly(method: JntPbgd, setup: FirstOrder, z: np.ndarray) -> None:
@@ -77,17 +88,20 @@ def iterate_jointly(method: JntPbgd, setup: FirstOrder, z: np.ndarray) -> None:
         )  # fmt: skip
 
     def begin(gamma: float, is_last: bool) -> float:
-        constants = setup.constants_at(z[:n_x], z[n_x:])
-        accuracy = run.tolerance if is_last else max(1e-3, run.tolerance)
+        accuracy = method.slope_to_stop_at(run, is_last)
+        pace[:] = 0.0
         settings[0] = method.step_size or 0.0
-        settings[1] = method.inner_step_size or safe_step(constants.g_yy)
+        if None in (method.step_size, method.inner_step_size):
+            constants = setup.constants_at(z[:n_x], z[n_x:])  # costs hundreds of gradients
+            settings[1] = safe_step(constants.g_yy)
+            above = constants.f_xx + constants.f_xy + constants.f_yy
+            below = constants.g_xx + constants.g_xy * (1 + constants.sensitivity) + constants.g_yy
+            pace[0] = safe_step(above + gamma * below)
+        settings[1] = method.inner_step_size or settings[1]
         settings[2] = gamma
         settings[3] = method.inner_steps or 1000
         settings[4] = 0.0 if method.inner_steps else max(0.1 * accuracy / max(gamma, 1.0), 1e-13)
         settings[5] = float(method.restart)
-        above = constants.f_xx + constants.f_xy + constants.f_yy
-        below = constants.g_xx + constants.g_xy * (1 + constants.sensitivity) + constants.g_yy
-        pace[:] = safe_step(above + gamma * below), 0.0, 0.0
         return accuracy
 
     run_stages(

@@ -82,7 +82,7 @@ class Meha:
         def iterate(n: int) -> float:
             return loop(
                 n, *slopes, setup.x_spec, setup.y_spec, setup.penalty,
-                settings, x, y, theta, amounts, state, work,
+                settings, x, y, amounts, state, work,
             )  # fmt: skip
 
         def begin(c: float, is_last: bool) -> float:

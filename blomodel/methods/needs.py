@@ -48,14 +48,14 @@ class Verdict:
     caution: str = ""
 
 
-def own_sets(run: Run, method: Any) -> None:
-    """x in a set X and y in a set Y of its own, both with a projection."""
-    set_up(run, method.name)
-
-
 def own_sets_and_prox(run: Run, method: Any) -> None:
-    """The same, and every kink of g with a proximal step."""
+    """x in a set X and y in a set Y of its own, and every kink of g with a proximal step."""
     set_up(run, method.name, prox=True)
+
+
+def own_sets_and_smooth(run: Run, method: Any) -> None:
+    """The same sets, and no kinks in g."""
+    set_up_smooth(run, method.name, free_y=False)
 
 
 def free_and_smooth(run: Run, method: Any) -> None:
@@ -137,28 +137,28 @@ def written_kkt_conditions(run: Run, method: Any) -> None:
 _NEEDS: dict[str, tuple[Need, ...]] = {
     "alt-pbgd": (own_sets_and_prox,),
     "auto": (),
-    "bda": (free_and_smooth,),
+    "bda": (own_sets_and_smooth,),
     "bic-gaffa": (lower_rows, no_upper_rows_with_y, formula_for_x),
     "blocc": (convex_penalised_level,),
-    "bome": (own_sets,),
+    "bome": (own_sets_and_smooth,),
     "f2sa": (own_sets_and_prox,),
     "galet": (free_and_smooth,),
     "gam": (lower_rows, no_upper_rows_with_y, small_kkt_matrix, formula_for_x),
     "grid-search": (few_upper_variables,),
-    "iaptt": (free_and_smooth,),
+    "iaptt": (own_sets_and_smooth,),
     "implicit-cg": (free_and_smooth,),
     "implicit-neumann": (free_and_smooth,),
-    "jnt-pbgd": (own_sets,),
+    "jnt-pbgd": (own_sets_and_smooth,),
     "kkt": (written_kkt_conditions,),
     "lv-hba": (lower_rows, affine_rows),
     "meha": (own_sets_and_prox,),
-    "pbgd": (own_sets,),
+    "pbgd": (own_sets_and_smooth,),
     "pbgd-free": (own_sets_and_prox,),
     "perturbed-gd": (free_and_smooth,),
     "random-search": (),
     "reduced-penalty": (convex_penalised_level,),
-    "unrolled": (free_and_smooth,),
-    "v-pbgd": (own_sets,),
+    "unrolled": (own_sets_and_smooth,),
+    "v-pbgd": (own_sets_and_smooth,),
     "value-cuts": (),
 }
 

@@ -15,6 +15,7 @@ from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_las
 from blomodel.methods.jnt_pbgd import JntPbgd, iterate_jointly
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
+from blomodel.methods.second_order import refuse_kinks
 
 ORDERS = ("jacobi", "gauss-seidel")
 
@@ -48,6 +49,7 @@ class Pbgd(JntPbgd):
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         setup = set_up(run, self.name)
+        refuse_kinks(run, self.name)
         z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
         run.watch(z[:n_x], z[n_x:])
         try:
@@ -59,7 +61,7 @@ class Pbgd(JntPbgd):
             propose_last(run, z[:n_x], z[n_x:], f"{self.name}, {self.order}")
 
     def _iterate_in_turn(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
-        run, constants = setup.run, setup.constants
+        run = setup.run
         y_g, at_zero, first_y = y.copy(), np.zeros(y.size), y.copy()
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")
         lower = setup.direction([Term(g_y)])
@@ -73,7 +75,9 @@ class Pbgd(JntPbgd):
             points=("x", "z", "y"),
         )
         settings, work, loop = np.zeros(7), setup.work(), setup.loop(pbgd_gauss_seidel)
-        pace = np.array([safe_step(constants.upper_curvature), 0.0, 0.0])
+        pace = np.zeros(3)
+        if self.step_size is None:
+            pace[0] = safe_step(setup.constants.upper_curvature)
 
         def iterate(n: int) -> float:
             return loop(
@@ -82,17 +86,18 @@ class Pbgd(JntPbgd):
             )  # fmt: skip
 
         def begin(gamma: float, is_last: bool) -> float:
-            constants = setup.constants_at(x, y)
-            accuracy = run.tolerance if is_last else max(1e-3, run.tolerance)
+            accuracy = self.slope_to_stop_at(run, is_last)
             settings[0] = self.step_size or 0.0
-            settings[1] = self.inner_step_size or safe_step(constants.g_yy)
+            if None in (self.inner_step_size, self.second_step_size):
+                constants = setup.constants_at(x, y)  # costs hundreds of gradients
+                settings[1] = safe_step(constants.g_yy)
+                settings[6] = safe_step(constants.f_yy + gamma * constants.g_yy)
+            settings[1] = self.inner_step_size or settings[1]
             settings[2] = gamma
             settings[3] = self.inner_steps or 1000
             settings[4] = 0.0 if self.inner_steps else max(0.1 * accuracy / max(gamma, 1.0), 1e-13)
             settings[5] = float(self.restart)
-            settings[6] = self.second_step_size or safe_step(
-                constants.f_yy + gamma * constants.g_yy
-            )
+            settings[6] = self.second_step_size or settings[6]
             pace[1:] = 0.0
             return accuracy
 

@@ -10,10 +10,11 @@ import numpy as np
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.perturbed_gd import ROOT, SQUARE, perturbed_gd
+from blomodel.methods.barrier import run_barrier
 from blomodel.methods.constants import safe_step
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import propose_both, run_with_smaller_steps, set_up_smooth
+from blomodel.methods.second_order import set_up_smooth
 
 CHOICES = {"square": SQUARE, "root": ROOT}
 
@@ -27,7 +28,7 @@ class PerturbedGd:
     :math:`\alpha\rho`, where :math:`\rho` is :math:`|\nabla h|^2` (``"square"``) or
     :math:`|\nabla h|\sqrt{h(x_0, y_0)}` (``"root"``). Before the first step y is brought to
     :math:`h(x_0, y_0)\le\alpha^2 C_0` by gradient steps. The error that stays is of the order of the
-    step: without a given step it is made smaller in stages.
+    step: without a given step it is made smaller in stages, whose ends are extrapolated to step 0.
     """
 
     name: ClassVar[str] = "perturbed-gd"
@@ -60,7 +61,7 @@ class PerturbedGd:
             )
         problem = set_up_smooth(run, self.name)
         o, x, y, c = problem.oracle, problem.x, problem.y, problem.constants
-        work, figures = problem.work(9), np.zeros(3)
+        work, figures = problem.work(11), np.zeros(3)
         curvature_f = c.f_xx + c.f_yy + c.f_xy
         curvature_h = 2 * (c.g_yy**2 + c.g_xy**2)
         alpha = self.alpha
@@ -85,33 +86,27 @@ class PerturbedGd:
         tapes = (o.f_grad_x, o.f_grad_y, o.g_grad_y, o.g_hessian_y, o.g_cross)
         loop, places = problem.loop(perturbed_gd), problem.x_spec
 
+        is_free = not run.model.upper_constraints
+
         def advance(n: int, step: float) -> float:
             share = alpha
             if self.alpha is None and self.rho == "root":
-                # Only alpha sqrt(h0) counts, which must be able to outrun the pull of f.
-                share = pull / np.sqrt(first_h)
+                # Only alpha sqrt(h0) counts. (8b) makes up for the pull of f, so that a small part of it
+                # is enough; a larger one widens the zigzag.
+                share = 0.03 * pull / np.sqrt(first_h)
             elif self.alpha is None:
                 # With gamma the bound gamma <= 1/(L_f + alpha L_h) leaves room for a larger alpha.
                 share = max(alpha, (1 / step - curvature_f) * safe_step(curvature_h))
-            settings = np.array([step, share, CHOICES[self.rho], first_h])
+            settings = np.array([step, share, CHOICES[self.rho], first_h, is_free])
             return loop(n, *tapes, places, settings, x, y, figures, work)
 
-        run.watch(x, y)
-        try:
-            run_with_smaller_steps(
-                run,
-                advance,
-                lambda: {
-                    "value": run.model.f(x, y, run.p)[0],
-                    "h": figures[0],
-                    "direction": figures[1],
-                    "lambda": figures[2],
-                },
-                first=step,
-                count=6 if self.step_size is None else 1,
-                factor=0.25,
-                max_iterations=self.max_steps,
-                problem=problem,
-            )
-        finally:
-            propose_both(run, self.name, x, y)
+        run_barrier(
+            problem,
+            self.name,
+            advance,
+            figures,
+            measure="h",
+            step=step,
+            is_given=self.step_size is not None,
+            max_iterations=self.max_steps,
+        )

@@ -1,16 +1,21 @@
 """Run a compiled loop in slices of about a tenth of a second.
 
 Between slices Ctrl-C, limits, progress and history have their turn, at no cost that can be measured.
+Whether the loop has converged is asked only after numbers of iterations that do not depend on the
+clock, so that a busy machine gives the same answer as an idle one.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from blomodel.methods.run import Run
 
 SLICE = 0.1  # seconds
+LONG = 3 * SLICE  # a stretch that would take longer is done in several slices
+GROWTH = 1.5  # of the stretches between two tests
 
 
 def run_in_slices(
@@ -41,16 +46,28 @@ def run_in_slices(
         The last residual; infinite or NaN when the iteration has diverged.
     """
     limit = max_iterations if run.max_iterations is None else min(max_iterations, run.max_iterations)
-    done, count, residual = 0, max(1, first_slice), float("inf")
-    while done < limit:
-        count = min(count, limit - done)
-        began = time.perf_counter()
-        residual = loop(count)
-        spent = time.perf_counter() - began
-        done += count
-        run.step(count=count, x=None, residual=residual, **report())
-        if not residual > tolerance:  # also true for NaN
+    residual, pace = float("inf"), 0.0  # pace: seconds for an iteration
+    for stretch in _stretches(max(1, first_slice), limit):
+        while stretch > 0:
+            is_long = stretch * pace > LONG
+            count = min(stretch, max(1, int(SLICE / pace))) if is_long else stretch
+            began = time.perf_counter()
+            residual = loop(count)
+            pace = (time.perf_counter() - began) / count
+            stretch -= count
+            run.step(count=count, x=None, residual=residual, **report())
+            if math.isnan(residual):
+                return residual
+        if not residual > tolerance:
             break
-        growth = 10.0 if spent <= SLICE / 10 else SLICE / spent
-        count = max(1, int(count * growth))
     return residual
+
+
+def _stretches(first: int, total: int) -> Iterator[int]:
+    """Numbers of iterations that grow from ``first`` and sum up to ``total``."""
+    length = first
+    while total > 0:
+        stretch = min(length, total)
+        total -= stretch
+        yield stretch
+        length = math.ceil(GROWTH * length)

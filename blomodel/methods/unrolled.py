@@ -10,7 +10,14 @@ import numpy as np
 from blomodel.kernels.loops.unrolled import unrolled
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.second_order import given, probe, propose_both, set_up_smooth, unrolled_steps
+from blomodel.methods.second_order import (
+    finish,
+    given,
+    is_free,
+    probe,
+    set_up_smooth,
+    unrolled_steps,
+)
 from blomodel.methods.slices import run_in_slices
 
 
@@ -19,13 +26,14 @@ from blomodel.methods.slices import run_in_slices
 class Unrolled:
     """Reverse-mode differentiation of f(x, y_T(x)), with y_T the end of T gradient steps on g(x, .).
 
-    All T + 1 inner points are kept. The steps begin at the last y (``warm_start``) or, as in the first
-    papers, always at the same y.
+    Where y lives in a set, each step ends with a projection, which is differentiated too. All T + 1
+    inner points are kept. The steps begin at the last y (``warm_start``) or, as in the first papers,
+    always at the same y.
     """
 
     name: ClassVar[str] = "unrolled"
     summary: ClassVar[str] = "iterative differentiation: backwards through T inner gradient steps"
-    assumes: ClassVar[str] = "lower level smooth, unconstrained, strongly convex in y"
+    assumes: ClassVar[str] = "lower level smooth, strongly convex in y; y free or in a set of its own"
     claims: ClassVar[str] = "a stationary point of f(x, y_T(x)); error falls geometrically in T"
     reference: ClassVar[str] = (
         "Domke (2012); Maclaurin, Duvenaud and Adams (2015); Franceschi, Donini, Frasconi and Pontil "
@@ -42,9 +50,9 @@ class Unrolled:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient is small."""
-        problem = set_up_smooth(run, self.name)
+        problem = set_up_smooth(run, self.name, free_y=False)
         o, x, y = problem.oracle, problem.x, problem.y
-        state, work = np.zeros(5), problem.work(9)
+        state, work = np.zeros(5), problem.work(12)
         probe(work, 4, run.seed)
         n_steps = unrolled_steps(problem, self.lower_steps)
         path = np.zeros((n_steps + 1, o.n_y))
@@ -55,18 +63,19 @@ class Unrolled:
                 given(self.lower_step),
                 n_steps,
                 float(self.warm_start),
+                float(is_free(problem)),
             ]
         )
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
-        loop, places = problem.loop(unrolled), problem.x_spec
+        loop, places = problem.loop(unrolled), (problem.x_spec, problem.y_spec)
         run.watch(x, y)
         try:
             run_in_slices(
                 run,
-                lambda n: loop(n, *tapes, places, settings, x, y, path, state, work),
+                lambda n: loop(n, *tapes, *places, settings, x, y, path, state, work),
                 max_iterations=self.max_steps,
                 tolerance=run.tolerance,
                 report=lambda: {"value": run.model.f(x, y, run.p)[0]},
             )
         finally:
-            propose_both(run, self.name, x, y)
+            finish(problem, self.name, x, y)

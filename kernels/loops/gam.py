@@ -123,8 +123,7 @@ def gam(
     """Do n projected steps along implicit gradients; returns the size of the last unit step.
 
     settings: fixed step (0: by a line search), tolerance and steps of the lower solve. memory: step,
-    value of f at the point, 1 when no direction falls any more (0 is returned then), steps taken, lower
-    levels solved.
+    value of f at the point, 1 when no direction falls any more (0 is returned then), steps taken.
     """
     fixed, tolerance, steps = settings[0], settings[1], int(settings[2])
     n_x, n_y, n_rows = len(x), len(y), len(low)
@@ -175,7 +174,6 @@ def gam(
                     both, slope_y, curve_yy, low, trial, try_y, try_weights, tolerance, steps, space,
                     matrix,
                 )  # fmt: skip
-                memory[4] += 1.0
                 evaluate(f, trial, try_y, empty, empty, value)
                 moved = 0.0
                 for i in range(n_x):

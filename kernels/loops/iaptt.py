@@ -32,9 +32,11 @@ def iaptt(
 ):
     """Do n iterations; returns the projected gradient in (x, z).
 
-    settings: steps in x, z and y (0: automatic), gradient steps K. both: x, then z, the first inner
-    point. path: K + 1 rows. state: pace (3), memory of the curvature (2), the index that was worst.
-    work: rows old, old slope, slope of both; then product in x, probe, two vectors in y, a number.
+    settings: steps in x, z and y (0: automatic), gradient steps K, whether y is free. both: x, then
+    z, the first inner point. path: K + 1 rows. state: pace (3), memory of the curvature (2), the index
+    that was worst.
+    work: rows old, old slope, slope of both; then product in x, probe, two vectors in y, a number; then
+    three rows of ``go_back``.
     """
     alpha, step_z, beta, steps = settings[0], settings[1], settings[2], int(settings[3])
     n_y = len(y)
@@ -50,10 +52,10 @@ def iaptt(
         copy(z, path[0])
         step = beta
         if beta > 0.0:
-            record_path(g_grad_y, x, path, steps, step, slope_y)
+            record_path(g_grad_y, y_set, x, path, steps, step, slope_y)
         else:
             step = record_falling_path(
-                g, g_grad_y, g_hessian, x, path, steps, state[3:5], probe, image, slope_y, value
+                g, g_grad_y, g_hessian, y_set, x, path, steps, state[3:5], probe, image, slope_y, value
             )
         copy(path[steps], y)
         # Pessimistic truncation: the inner point at which f is largest.
@@ -65,7 +67,10 @@ def iaptt(
         is_same, state[5] = worst == state[5], worst
         call_at(f_grad_x, x, path[worst], slope[:n_x])
         call_at(f_grad_y, x, path[worst], adjoint)
-        go_back(g_hessian, g_cross, x, path, worst, step, slope[:n_x], product, adjoint, image)
+        go_back(
+            g_grad_y, g_hessian, g_cross, y_set, settings[4] > 0.0, x, path, worst, step, slope[:n_x],
+            product, adjoint, image, work[8:],
+        )  # fmt: skip
         if alpha > 0.0:
             copy(both, old)
             axpy(-alpha, slope[:n_x], x)

@@ -5,22 +5,18 @@ from __future__ import annotations
 from ..jit import compiled
 from ..lagrangian import evaluate
 from ..linalg import copy, largest
-from ..polyhedron import project_onto_rows
-
-SWEEPS = 200  # of the projection onto both levels' rows
-ACCURACY = 1e-11
+from ..projection import project
 
 
 @compiled
 def lv_hba(
-    n, f_x, f_y, both, slope_x, slope_y, matrix, right, row_low, duals, low, settings, point, theta,
-    multipliers, z, memory, space,
+    n, f_x, f_y, both, slope_x, slope_y, rows, low, settings, point, theta, multipliers, z, memory, space
 ):  # fmt: skip
     """Do n iterations; returns the last move of (x, y), over the step and times the penalty weight.
 
-    point: x, then y. multipliers and z are kept as (1, multipliers). settings: step of (x, y), step
-    of z, step of theta, step of the multipliers, gamma_1, gamma_2, c, exponent of c, largest
-    multiplier. memory: number of iterations done.
+    rows: both levels' constraints as a set. point: x, then y. multipliers and z are kept as
+    (1, multipliers). settings: step of (x, y), step of z, step of theta, step of the multipliers,
+    gamma_1, gamma_2, c, exponent of c, largest multiplier. memory: number of iterations done.
     """
     alpha, beta, eta, eta_dual = settings[0], settings[1], settings[2], settings[3]
     gamma_1, gamma_2, largest_multiplier = settings[4], settings[5], settings[8]
@@ -63,7 +59,7 @@ def lv_hba(
             raised = max(z[k + 1] + beta * (multipliers[k + 1] - z[k + 1]) / gamma_2, low[k])
             z[k + 1] = min(raised, largest_multiplier)
         # (x, y) back to both levels' constraints
-        project_onto_rows(matrix, right, row_low, duals, point, SWEEPS, ACCURACY)
+        project(rows, point)
         for i in range(n_x + n_y):
             before[i] -= point[i]
         residual = penalty * largest(before) / alpha

@@ -66,6 +66,19 @@ def test_solves_without_any_setting(name):
     assert abs(float(y.value) - float(x.value)) < 1e-3
 
 
+# Loops over directions (kernels/moves.py) do not count their inner steps.
+COUNTS_NO_GRADIENTS = {"alt-pbgd", "f2sa", "jnt-pbgd", "meha", "pbgd", "pbgd-free", "v-pbgd"}
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - COUNTS_NO_GRADIENTS))
+def test_gradient_evaluations_are_counted(name):
+    """At least one for each iteration of the methods that iterate."""
+    solution = solve(name)[0].solution
+    assert solution.evaluations > 0
+    if name not in {"value-cuts", "reduced-penalty", "auto", "blocc"}:
+        assert solution.evaluations >= solution.iterations
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_same_call_same_answer(name):
     answers = [float(solve(name)[1].value) for _ in range(2)]

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.special
 from blomodel.kernels import machine as op
-from blomodel.kernels.jit import compiled
+from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
 from blomodel.compiler.builder import TapeBuilder
@@ -188,7 +188,7 @@ def test_repeated_runs_do_not_drift() -> None:
         np.testing.assert_array_equal(tape(at), expected)
 
 
-@compiled
+@njit
 def repeat(code, integers, workspace, start, times):
     for _ in range(times):
         op.run(code, integers, workspace, start, len(code))
@@ -223,7 +223,7 @@ def test_results_are_copies() -> None:
     assert first.tolist() == [-1.0]
 
 
-@compiled
+@njit
 def descend(code, integers, workspace, start, inputs, output, n, steps):
     """A compiled loop around the machine, as methods write them."""
     for _ in range(steps):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from blomodel.kernels.jit import compiled
 from blomodel.kernels.projection import (
     AFFINE,
     BALL,
@@ -22,6 +21,7 @@ from blomodel.kernels.projection import (
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 from scipy.optimize import brentq
 
@@ -189,7 +189,7 @@ def test_hard_points() -> None:
     assert np.isnan(projected(BOX, [0.0, 1.0], [np.nan])).all()
 
 
-@compiled
+@njit
 def repeat(spec, v, times):
     for _ in range(times):
         project(spec, v)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from blomodel.kernels.jit import compiled
 from blomodel.kernels.prox import (
     BOX,
     BOX_L1,
@@ -20,6 +19,7 @@ from blomodel.kernels.prox import (
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
 numbers = st.floats(-100, 100, allow_nan=False)
@@ -121,7 +121,7 @@ def test_zero_and_nan() -> None:
     assert np.isnan(stepped(spec, [1.0, 1.0], 1.0, [np.nan, 1.0, np.nan])[[0, 2]]).all()
 
 
-@compiled
+@njit
 def repeat(spec, weights, v, out, times):
     for _ in range(times):
         prox(spec, weights, 0.1, v)

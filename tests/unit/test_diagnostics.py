@@ -127,3 +127,29 @@ def test_penalty_smoothness_with_a_nonconvex_lower_level():
     problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [], lower)
     found = diagnostics.penalty_smoothness(problem, [0.0, 0.1, 0.2, 0.3], gamma=100.0)
     assert 1.0 < found.smoothness < 20.0
+
+
+@pytest.mark.parametrize("inner", ["exact", "max-min"])
+def test_penalty_smoothness_along_a_run(inner):
+    """Example 4: the steps that a run has taken tell a smoothness that gamma does not raise."""
+    found = []
+    for gamma in (10.0, 100.0):
+        x, y = cp.Variable(name="x"), cp.Variable(name="y")
+        lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
+        f = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
+        problem = bm.BilevelProblem(cp.Minimize(f), [0 <= x, x <= 3], lower)
+        x.value = 0.5
+        problem.solve(method="blocc", inner=inner, gamma=gamma, step_size=0.05)
+        path = problem.solution.history["x"]
+        assert len(path) >= 2
+        found.append(diagnostics.penalty_smoothness(problem, list(path), gamma=gamma).smoothness)
+    assert found[1] == pytest.approx(found[0], rel=0.2)
+    assert 1 / found[1] > 0.01  # far above 1/gamma times the same
+
+
+def test_galet_measures_along_a_run():
+    problem = quadratic()
+    problem.solve(method="galet")
+    history = problem.solution.history
+    for name in ("R_x", "R_w", "R_y"):
+        assert history[name][-1] < 1e-10

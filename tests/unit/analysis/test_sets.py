@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+from blomodel.kernels.projection import project
 
 import blomodel as bm
 from blomodel.analysis.sets import NotProjectable, SimpleSet, simple_set
@@ -96,14 +97,29 @@ def test_variable_attributes_count() -> None:
     assert found.text == "simplex of 3 entries"
 
 
-def test_polyhedra_by_a_qp_beside_a_formula() -> None:
+def test_polyhedra_beside_a_formula() -> None:
     x = cp.Variable(6, name="x")
     rows = MATRIX[:, :4]
     constraints = [rows @ x[:4] <= 1, x[:4] >= -1, rows[0] @ x[:4] >= -1, x[4:] >= 0, x[4] + x[5] == 1]
     found = upper_set(x, constraints)
-    assert found.spec is None and found.is_exact
-    assert found.text == "simplex of 2 entries, polyhedron by a QP of 4 entries"
+    assert found.spec is not None and found.is_exact
+    assert found.text == "simplex of 2 entries, polyhedron of 4 entries"
     check_against_solver(x, constraints, found)
+    random = np.random.default_rng(3)
+    for _ in range(20):  # compiled, each from the multipliers of the last one
+        point = 3 * random.standard_normal(6)
+        wanted = found.project(point)
+        project(found.spec, point)
+        np.testing.assert_allclose(point, wanted, atol=1e-7)
+
+
+def test_a_large_polyhedron_has_no_compiled_projection() -> None:
+    x = cp.Variable(400, name="x")
+    rows = np.random.default_rng(0).standard_normal((300, 400))
+    found = upper_set(x, [rows @ x <= 1])
+    assert found.spec is None
+    point = found.project(np.full(400, 0.5))
+    assert (rows @ point).max() <= 1 + 1e-6
 
 
 def test_bounds_follow_the_parameters() -> None:

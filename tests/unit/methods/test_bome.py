@@ -10,8 +10,9 @@ import blomodel as bm
 NONE = np.zeros(0)
 
 
-def test_converges_without_settings():
-    problem, x, y, x_best, y_best = quadratic()
+@pytest.mark.parametrize("condition", [10.0, 100.0])
+def test_converges_without_settings(condition):
+    problem, x, y, x_best, y_best = quadratic(condition=condition)
     problem.solve(method="bome")
     np.testing.assert_allclose(x.value, x_best, atol=1e-3)
     np.testing.assert_allclose(y.value, y_best, atol=1e-3)

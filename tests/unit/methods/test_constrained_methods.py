@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from blomodel.kernels.lagrangian import solve_in_place
-from blomodel.kernels.polyhedron import project_onto_rows
+from blomodel.kernels.projection import POLYHEDRON, build_set, project
 
 import blomodel as bm
 from blomodel.errors import ModelError
@@ -95,6 +95,52 @@ def test_without_any_lower_row(method):
     assert problem.solve(method=method) == pytest.approx(0.5, abs=1e-3)
 
 
+def many_lower_answers(power):
+    """The BiC-GAFFA paper's problem: x = 1, y = (2, -3); g is flat in the second half of y."""
+    n = 2
+    x, y = cp.Variable(n, name="x"), cp.Variable(2 * n, name="y")
+    budget = [cp.sum(x if power == 1 else x**3) + cp.sum(y) == 0]
+    g = cp.sum_squares(y[:n]) / 2 - x @ y[:n] + cp.sum(y[n:])
+    f = (y[:n] - 2) @ (x - 1) + cp.sum_squares(y[n:] + 3)
+    lower = bm.Lower(cp.Minimize(g), budget, variables=[y])
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0], lower), x, y
+
+
+@pytest.mark.parametrize(("method", "power"), [("bic-gaffa", 1), ("bic-gaffa", 3), ("lv-hba", 1)])
+def test_the_papers_problem_with_many_lower_answers(method, power):
+    problem, x, y = many_lower_answers(power)
+    x.value, y.value = np.zeros(2), np.full(4, 0.0)
+    problem.solve(method=method)
+    np.testing.assert_allclose(x.value, 1.0, atol=2e-2)
+    np.testing.assert_allclose(y.value, [2, 2, -3, -3], atol=5e-2)
+
+
+def test_lv_hba_on_its_papers_merely_convex_problem():
+    """x = -0.3, y = (0.7, -0.4)."""
+    n = 2
+    x, y = cp.Variable(n, name="x"), cp.Variable(2 * n, name="y")
+    g = cp.sum_squares(y[:n]) / 2 - x @ y[:n] + cp.sum(y[n:])
+    f = cp.sum_squares(x - y[n:]) / 2 + cp.sum_squares(y[:n] - 1) / 2
+    lower = bm.Lower(cp.Minimize(g), [cp.sum(x) + cp.sum(y) == 0], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(f), [], lower)
+    x.value = np.ones(n)
+    problem.solve(method="lv-hba")
+    np.testing.assert_allclose(x.value, -0.3, atol=2e-2)
+    np.testing.assert_allclose(y.value, [0.7, 0.7, -0.4, -0.4], atol=2e-2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_example_4_from_the_right_basin(method):
+    """Example 4 of the ALT-PBGD paper, whose best x is 0.300705."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
+    upper = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
+    problem = bm.BilevelProblem(cp.Minimize(upper), [0 <= x, x <= 3], lower)
+    x.value = 0.4
+    problem.solve(method=method)
+    assert x.value == pytest.approx(0.300705, abs=1e-3)
+
+
 def test_elimination_against_numpy():
     random = np.random.default_rng(0)
     matrix, right = random.standard_normal((6, 6)), random.standard_normal(6)
@@ -109,8 +155,9 @@ def test_hildreth_against_a_qp():
     matrix, right = random.standard_normal((4, 3)), random.random(4)
     low = np.array([0.0, 0.0, 0.0, -np.inf])
     v = random.standard_normal(3) * 3
-    point, duals = v.copy(), np.zeros(4)
-    project_onto_rows(matrix, right, low, duals, point, 5000, 1e-13)
+    point = v.copy()
+    numbers = np.concatenate([[4], right, low, np.zeros(4), matrix.ravel()])
+    project(build_set([(POLYHEDRON, np.arange(3), numbers)]), point)
     w = cp.Variable(3)
     rows = [matrix[:3] @ w <= right[:3], matrix[3] @ w == right[3]]
     cp.Problem(cp.Minimize(cp.sum_squares(w - v)), rows).solve(solver=cp.CLARABEL)

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from blomodel.kernels.linalg import conjugate_gradients
 from blomodel.kernels.loops.implicit import hypergradient, neumann
-from smooth_problems import logistic, lower_answer, quadratic, true_gradient
+from smooth_problems import logistic, lower_answer, new_run, quadratic, true_gradient
 
 import blomodel as bm
+import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.compiler.oracle import Oracle
 from blomodel.errors import ModelError
+from blomodel.methods.registry import create_method
 
 NONE = np.zeros(0)
 METHODS = [
@@ -118,7 +120,7 @@ def test_given_steps_are_taken_as_they_are():
 SETS = {
     "box": lambda x: [x >= -0.2, x <= 0.3],
     "simplex": lambda x: [x >= 0, cp.sum(x) == 1],
-    "no exact projection": lambda x: [x[0] + x[1] <= 0.1, x[0] - 2 * x[2] <= 0, x[1] >= -0.5],
+    "polyhedron": lambda x: [x[0] + x[1] <= 0.1, x[0] - 2 * x[2] <= 0, x[1] >= -0.5],
 }
 
 
@@ -126,8 +128,6 @@ SETS = {
 @pytest.mark.parametrize("kind", SETS)
 def test_x_may_live_in_a_set(name, kind):
     """Against the problem with y eliminated, solved by a convex solver."""
-    if kind == "no exact projection" and name in ("bome", "perturbed-gd", "iaptt", "bda"):
-        pytest.skip("the interpreted loop takes too long for so many steps")
     free, x, y, _, _ = quadratic()
     problem = bm.BilevelProblem(free.objective, SETS[kind](x), free.lower)
     hessian = free.model.g_hessian(np.zeros(5), np.zeros(6), NONE)
@@ -139,17 +139,42 @@ def test_x_may_live_in_a_set(name, kind):
     assert problem.value == pytest.approx(best, abs=2e-3)
 
 
-def test_a_constrained_lower_level_is_refused():
+@pytest.mark.parametrize("name", METHODS)
+def test_a_polyhedron_too_large_for_compiled_loops_gives_the_same_steps(name, monkeypatch):
+    """Projections by a QP in interpreted loops, against compiled projections row by row."""
+    answers = []
+    for limit in (100_000, 0):
+        monkeypatch.setattr("blomodel.analysis.sets.LARGEST_POLYHEDRON", limit)
+        free, x, y, *_ = quadratic()
+        problem = bm.BilevelProblem(free.objective, SETS["polyhedron"](x), free.lower)
+        run = new_run(problem)
+        create_method(name, {"max_steps": 3, "step_size": 0.01}).run(run)
+        answers.append(run.candidates[0].x)
+    np.testing.assert_allclose(answers[1], answers[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["implicit-cg", "implicit-neumann", "galet", "perturbed-gd"])
+def test_a_constrained_lower_level_is_refused(name):
     problem, _, y, *_ = quadratic()
     lower = bm.Lower(problem.lower.objective, [y >= 0], variables=[y])
     constrained = bm.BilevelProblem(problem.objective, [], lower)
-    with pytest.raises(ModelError, match="implicit-cg: the lower level has constraints"):
-        constrained.solve(method="implicit-cg")
+    with pytest.raises(ModelError, match=f"{name}: the lower level has the constraint '0.0 <= y'"):
+        constrained.solve(method=name)
 
 
-def test_a_lower_objective_with_kinks_is_refused():
+@pytest.mark.parametrize("name", [*METHODS, "pbgd", "jnt-pbgd", "alt-pbgd", "f2sa", "pbgd-free", "meha"])
+def test_coupled_constraints_are_refused_by_name(name):
+    problem, x, y, *_ = quadratic()
+    lower = bm.Lower(problem.lower.objective, [y[0] <= x[0]], variables=[y])
+    coupled = bm.BilevelProblem(problem.objective, [], lower)
+    with pytest.raises(ModelError, match=rf"{name}: the constraint y\[0\] <= x\[0\].*blocc or auto"):
+        coupled.solve(method=name)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "pbgd", "jnt-pbgd", "v-pbgd"])
+def test_a_lower_objective_with_kinks_is_refused(name):
     problem, x, y, *_ = quadratic()
     lower = bm.Lower(problem.lower.objective + cp.Minimize(cp.norm1(y)), [], variables=[y])
     kinked = bm.BilevelProblem(problem.objective, [], lower)
-    with pytest.raises(ModelError, match="has kinks"):
-        kinked.solve(method="implicit-cg")
+    with pytest.raises(ModelError, match=f"{name}: .*has kinks.*try meha or alt-pbgd"):
+        kinked.solve(method=name)

@@ -38,9 +38,9 @@ def strongly_convex(n, matrix=None):
 
 
 def merely_convex(n):
-    """(18): x = y_1 = y_2 = e."""
+    """(18): x = y_1 = y_2 = e; the lower level does not see y_2."""
     x, first, second = cp.Variable(n, name="x"), cp.Variable(n), cp.Variable(n)
-    g = 0.5 * cp.sum_squares(first) - x @ first + 0 * cp.sum(second)
+    g = 0.5 * cp.sum_squares(first) - x @ first
     lower = bm.Lower(cp.Minimize(g), variables=[first, second])
     upper = 0.5 * cp.sum_squares(x - second) + 0.5 * cp.sum_squares(first - 1)
     return bm.BilevelProblem(cp.Minimize(upper), [], lower)

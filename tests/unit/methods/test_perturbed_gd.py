@@ -107,9 +107,10 @@ def test_one_iteration_is_the_paper_s(rho):
     assert problem.solution.history["lambda"][-1] == pytest.approx(weight)
 
 
+@pytest.mark.parametrize("condition", [10.0, 100.0])
 @pytest.mark.parametrize("rho", ["square", "root"])
-def test_converges_without_settings(rho):
-    problem, x, y, x_best, y_best = quadratic()
+def test_converges_without_settings(rho, condition):
+    problem, x, y, x_best, y_best = quadratic(condition=condition)
     problem.solve(method="perturbed-gd", rho=rho)
     np.testing.assert_allclose(x.value, x_best, atol=1e-3)
     np.testing.assert_allclose(y.value, y_best, atol=1e-3)

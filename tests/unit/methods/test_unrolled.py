@@ -7,6 +7,7 @@ from blomodel.kernels.loops.unrolled import go_back, record_path
 from smooth_problems import logistic, lower_answer, quadratic, true_gradient
 
 import blomodel as bm
+from blomodel.analysis.sets import simple_set
 from blomodel.compiler.oracle import Oracle
 
 NONE = np.zeros(0)
@@ -14,14 +15,17 @@ NONE = np.zeros(0)
 
 def unrolled_gradient(model, x, y, steps, step):
     """Gradient of f(x, y_T(x)), y_T and the derivative by the first inner point."""
-    o = Oracle(model, NONE)
+    o, y_set = Oracle(model, NONE), simple_set(model, "y", NONE).spec
     path, slope = np.zeros((steps + 1, o.n_y)), model.f_grad(x, y, NONE)[: o.n_x]
     path[0] = y
-    record_path(o.g_grad_y, x, path, steps, step, np.zeros(o.n_y))
+    record_path(o.g_grad_y, y_set, x, path, steps, step, np.zeros(o.n_y))
     both = model.f_grad(x, path[steps], NONE)
     slope, adjoint = both[: o.n_x].copy(), both[o.n_x :].copy()
     product, image = np.zeros(o.n_x), np.zeros(o.n_y)
-    go_back(o.g_hessian_y, o.g_cross, x, path, steps, step, slope, product, adjoint, image)
+    go_back(
+        o.g_grad_y, o.g_hessian_y, o.g_cross, y_set, not model.lower_constraints, x, path, steps, step,
+        slope, product, adjoint, image, np.zeros((3, o.n_y)),
+    )  # fmt: skip
     return slope, path[steps], adjoint
 
 
@@ -44,6 +48,53 @@ def test_reverse_differentiation_agrees_with_central_differences_of_the_truncate
         assert adjoint[i] == pytest.approx(
             (value(x, y + unit) - value(x, y - unit)) / 2e-5, rel=1e-6, abs=1e-7
         )
+
+
+SETS = {
+    "box": lambda y: [y >= -1, y <= 1],
+    "simplex": lambda y: [y >= 0, cp.sum(y) == 1],
+    "ball": lambda y: [cp.norm(y, 2) <= 0.5],
+    "polyhedron": lambda y: [y[0] + y[1] <= 0.1, y[0] - 2 * y[2] <= 0, y[1] >= -0.5],
+}
+
+
+def constrained(kind):
+    """A strongly convex quadratic problem with y in a set.
+
+    f holds x to a place of its own, so that the best x does not lie where the lower answer has a kink.
+    """
+    free, x, y, *_ = quadratic()
+    lower = bm.Lower(free.lower.objective, SETS[kind](y), variables=[y])
+    place = np.random.default_rng(7).uniform(-2, 2, 5)
+    upper = cp.Minimize(free.objective.expr + cp.sum_squares(x - place))
+    return bm.BilevelProblem(upper, [x >= -2, x <= 2], lower), x, y
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_projected_steps_are_differentiated(kind):
+    """Against central differences of the map that ends after 6 projected steps."""
+    model = constrained(kind)[0].model
+    random = np.random.default_rng(5)
+    x = random.standard_normal(model.x.size)
+    y = simple_set(model, "y", NONE).project(random.standard_normal(model.y.size))
+    slope = unrolled_gradient(model, x, y, 6, 0.08)[0]
+
+    def value(x):
+        return model.f(x, unrolled_gradient(model, x, y, 6, 0.08)[1], NONE)[0]
+
+    for i, unit in enumerate(1e-5 * np.eye(x.size)):
+        assert slope[i] == pytest.approx((value(x + unit) - value(x - unit)) / 2e-5, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("name", ["unrolled", "bda", "iaptt"])
+def test_y_may_live_in_a_set(name, kind):
+    problem, x, y = constrained(kind)
+    best = problem.solve()
+    x.value, y.value = None, None
+    problem.solve(method=name, max_steps=400)
+    assert problem.certificate.accepted
+    assert problem.value == pytest.approx(best, abs=1e-3)
 
 
 @pytest.mark.parametrize("make", [quadratic, logistic])

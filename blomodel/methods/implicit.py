@@ -1,0 +1,70 @@
+"""What implicit-cg and implicit-neumann share: all but the solver of the linear system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.kernels.loops.implicit import implicit
+from blomodel.methods.registry import setting
+from blomodel.methods.run import Run
+from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
+from blomodel.methods.slices import run_in_slices
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitGradient:
+    """Gradient steps in y, a linear system for the implicit gradient, a step in x."""
+
+    name: ClassVar[str]
+    assumes: ClassVar[str] = "lower level smooth, unconstrained, strongly convex in y"
+    claims: ClassVar[str] = "a stationary point of f(x, y*(x))"
+
+    step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
+    lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
+    lower_steps: int | None = setting(None, "gradient steps in y; None: as many as y needs", minimum=1)
+    max_steps: int = setting(100000, "largest number of iterations", minimum=1)
+
+    def iterate(
+        self,
+        run: Run,
+        *,
+        is_series: bool,
+        series_step: float | None = None,
+        linear_steps: int,
+        linear_tolerance: float,
+    ) -> None:
+        """Run the loop with conjugate gradients or a Neumann series."""
+        problem = set_up_smooth(run, self.name)
+        o, x, y = problem.oracle, problem.x, problem.y
+        v, state, work = np.zeros(o.n_y), np.zeros(6), problem.work(12)
+        state[5] = 1.0  # no slope in x is known yet
+        probe(work, 4, run.seed)
+        settings = np.array(
+            [
+                given(self.step_size),
+                given(self.lower_step),
+                given(series_step),
+                self.lower_steps or 500,
+                linear_steps,
+                linear_tolerance,
+                ACCURACY if self.lower_steps is None else 0.0,
+                float(is_series),
+                run.tolerance,
+            ]
+        )
+        tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
+        loop, places = problem.loop(implicit), problem.x_spec
+        run.watch(x, y)
+        try:
+            run_in_slices(
+                run,
+                lambda n: loop(n, *tapes, places, settings, x, y, v, state, work),
+                max_iterations=self.max_steps,
+                tolerance=run.tolerance,
+                report=lambda: {"value": run.model.f(x, y, run.p)[0]},
+            )
+        finally:
+            finish(problem, self.name, x, y)

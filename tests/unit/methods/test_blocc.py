@@ -1,0 +1,107 @@
+"""blocc with the paper's first-order max-min solver, against the exact inner solves."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from test_constrained_methods import coupled_problem
+
+import blomodel as bm
+from blomodel.errors import ModelError, UnknownSettingError
+
+
+def example_4():
+    """Example 4 of the ALT-PBGD paper; the best x is 0.300705."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
+    upper = cp.Minimize(
+        cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
+    )
+    return bm.BilevelProblem(upper, [0 <= x, x <= 3], lower), x, y
+
+
+def solve_both(make, **settings):
+    """x of the exact and of the first-order inner solver."""
+    answers = []
+    for inner in ("exact", "max-min"):
+        problem = make()
+        problem.solve(method="blocc", inner=inner, **settings)
+        answers.append(np.concatenate([np.ravel(v.value) for v in problem.variables]))
+    return problem, answers
+
+
+@pytest.mark.parametrize("gamma", [10.0, 100.0])
+def test_example_4_with_step_0_05(gamma):
+    problem, x, _ = example_4()
+    x.value = 0.5
+    problem.solve(method="blocc", inner="max-min", gamma=gamma, step_size=0.05)
+    assert x.value == pytest.approx(0.300705, abs=1e-6)
+    assert problem.status == "locally_optimal"
+    assert problem.solution.iterations <= 20
+    assert problem.solution.evaluations > problem.solution.iterations
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_agrees_with_the_exact_solver_on_coupled_qps(seed):
+    _, (exact, first_order) = solve_both(
+        lambda: coupled_problem(seed, n=4), gamma=20.0, step_size=0.02, max_steps=300
+    )
+    np.testing.assert_allclose(first_order, exact, atol=1e-5)
+
+
+def test_agrees_with_the_exact_solver_on_equalities_and_curved_rows():
+    def make():
+        x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
+        rows = [cp.sum(y) == x[0], cp.sum_squares(y) <= 2 + x[1]]
+        g = cp.sum_squares(y - np.array([1.0, 2.0, -1.0])) + cp.sum(cp.logistic(y))
+        lower = bm.Lower(cp.Minimize(g), rows, variables=[y])
+        upper = cp.Minimize(cp.sum_squares(x - 1) + cp.sum_squares(y))
+        return bm.BilevelProblem(upper, [x >= 0, x <= 1], lower)
+
+    _, (exact, first_order) = solve_both(make, gamma=10.0, step_size=0.05)
+    np.testing.assert_allclose(first_order, exact, atol=1e-4)
+
+
+def test_given_steps_are_the_paper_s():
+    """One step in x by hand: two steps of the multiplier, each after one step in y, for both levels."""
+    problem, x, y = example_4()
+    x.value, y.value = 1.0, 1.0
+    gamma, eta, eta_y, eta_m = 10.0, 0.01, 0.1, 0.3
+    problem.solve(
+        method="blocc",
+        inner="max-min",
+        gamma=gamma,
+        step_size=eta,
+        lower_step=eta_y,
+        multiplier_step=eta_m,
+        lower_steps=1,
+        multiplier_steps=2,
+        max_steps=1,
+    )
+    start = 1.0  # the lower answer at x = 1 is y = x, where both solvers begin
+    below = 2 + np.cos(4.0)
+    slopes = {}
+    for weight in (0.0, 1 / gamma):
+        at, multiplier, before = start, 0.0, 0.0
+        for count in (1, 2):
+            ahead = max(multiplier + (count - 1) / (count + 2) * (multiplier - before), 0.0)
+            slope = -weight * np.exp(2 - at) / below + 2 * (at - 2.0) + ahead
+            at = np.clip(at - eta_y * slope, 0, 3)
+            before, multiplier = multiplier, max(ahead + eta_m * (at - 1.0), 0.0)
+        f_x = np.exp(2 - at) * 4 * np.sin(4.0) / below**2 + 4 * 2.0 / (2.0**2 + 1) + 2
+        slopes[weight] = weight * f_x - 4 * (at - 2.0) - multiplier
+    wanted = 1.0 - eta * gamma * (slopes[1 / gamma] - slopes[0.0])
+    assert x.value == pytest.approx(wanted, rel=1e-12)
+
+
+def test_an_unknown_inner_solver_is_named():
+    problem, *_ = example_4()
+    with pytest.raises(UnknownSettingError, match="inner = 'admm'"):
+        problem.solve(method="blocc", inner="admm")
+
+
+def test_max_min_refuses_upper_rows_that_hold_y():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 2], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x + y**2), [x >= 0, x + y <= 2], lower)
+    with pytest.raises(ModelError, match="holds lower variables"):
+        problem.solve(method="blocc", inner="max-min")
