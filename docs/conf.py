@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_sphinx"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+logging.getLogger("cyipopt").setLevel(logging.WARNING)  # it tells of every evaluation otherwise
 
 import blomodel as bm  # noqa: E402 - after the path is set
 
@@ -27,7 +29,7 @@ extensions = [
     "generated_parts",
     "pictures",
 ]
-exclude_patterns = ["_build", "_sphinx", "generated/gallery/*.ipynb", "generated/gallery/*.py"]
+exclude_patterns = ["_build", "_sphinx", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 suppress_warnings = ["config.cache"]  # the gallery's order is a class, which cannot be pickled
 
 # --- Markdown ------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ def run_barrier(
                 tolerance=run.tolerance,
                 report=lambda step=each: report(step),  # type: ignore[misc]
                 first_slice=FIRST_SLICE,
+                growth=10.0,  # a mean over more iterations says more
             )
             left = max_iterations - (run.iterations - first)
             if left <= 0 or not np.isfinite(size):

@@ -26,6 +26,7 @@ def run_in_slices(
     tolerance: float,
     report: Callable[[], dict[str, float]],
     first_slice: int = 1,
+    growth: float = GROWTH,
 ) -> float:
     """Call ``loop(n)`` until its residual is small or the iterations are used up.
 
@@ -39,6 +40,8 @@ def run_in_slices(
         Residual at which to stop.
     report : callable
         Figures for the history, asked once for each slice.
+    first_slice, growth : int, float
+        Iterations before the first test, and how much longer each next stretch is.
 
     Returns
     -------
@@ -47,7 +50,7 @@ def run_in_slices(
     """
     limit = max_iterations if run.max_iterations is None else min(max_iterations, run.max_iterations)
     residual, pace = float("inf"), 0.0  # pace: seconds for an iteration
-    for stretch in _stretches(max(1, first_slice), limit):
+    for stretch in _stretches(max(1, first_slice), growth, limit):
         while stretch > 0:
             is_long = stretch * pace > LONG
             count = min(stretch, max(1, int(SLICE / pace))) if is_long else stretch
@@ -63,11 +66,11 @@ def run_in_slices(
     return residual
 
 
-def _stretches(first: int, total: int) -> Iterator[int]:
+def _stretches(first: int, growth: float, total: int) -> Iterator[int]:
     """Numbers of iterations that grow from ``first`` and sum up to ``total``."""
     length = first
     while total > 0:
         stretch = min(length, total)
         total -= stretch
         yield stretch
-        length = math.ceil(GROWTH * length)
+        length = math.ceil(growth * length)

@@ -11,13 +11,14 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 import blomodel as bm
 from blomodel import errors
 from blomodel.methods.registry import MethodInfo, method_classes
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 PAGES = Path(__file__).resolve().parents[1]
 PLACEHOLDER = re.compile(r"^\{\{ (\w+)\((.*?)\) \}\}$", re.MULTILINE)

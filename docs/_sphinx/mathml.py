@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from html import escape
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
+NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", NAMESPACE)
+
+
+def to_mathml(latex: str, display: str) -> str:
+    """MathML of a formula, with what the converter does not do: arg, and limits below min and max."""
+    latex = latex.replace(r"\arg\min", r"\text{arg}\min").replace(r"\arg\max", r"\text{arg}\max")
+    tree = ElementTree.fromstring(convert(latex, display=display))
+    for element in tree.iter(f"{{{NAMESPACE}}}msub"):
+        if display == "block" and element[0].text in ("min", "max"):
+            element.tag = f"{{{NAMESPACE}}}munder"
+    return ElementTree.tostring(tree, encoding="unicode")
+
 
 def visit_inline(self: Any, node: nodes.math) -> None:
     """A formula within a sentence."""
-    self.body.append(convert(node.astext()))
+    self.body.append(to_mathml(node.astext(), "inline"))
     raise nodes.SkipNode
 
 
 def visit_display(self: Any, node: nodes.math_block) -> None:
     """A formula on a line of its own."""
-    number = ""
-    if node.get("number"):
-        number = f'<span class="eqno">({escape(str(node["number"]))})</span>'
-    self.body.append(f'<div class="math-display">{number}{convert(node.astext(), display="block")}</div>')
+    number = f'<span class="eqno">({escape(str(node["number"]))})</span>' if node.get("number") else ""
+    formula = to_mathml(node.astext(), "block")
+    self.body.append(f'<div class="math-display">{number}{formula}</div>')
     raise nodes.SkipNode
 
 

@@ -1,6 +1,6 @@
 """The papers' experiments as plain cvxpy models, with the data that the papers describe.
 
-Tests and benchmarks load this file; it holds no tests.
+Tests and benchmarks load this file too.
 """
 
 from __future__ import annotations
@@ -174,7 +174,41 @@ def last_point(problem, start, **settings):
     return [point[leaf] for leaf in leaves]
 
 
-# Problem (21) of the MEHA paper
+# Problems of the MEHA paper
+
+
+def strongly_convex(n, matrix=None):
+    """(77): x = y = e/2 for A = I."""
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    matrix = np.eye(n) if matrix is None else matrix
+    lower = bm.Lower(cp.Minimize(0.5 * cp.quad_form(y, matrix) - x @ y), variables=[y])
+    upper = 0.5 * cp.sum_squares(x - 1) + 0.5 * cp.quad_form(y, matrix)
+    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
+
+
+def merely_convex(n):
+    """(18): x = y_1 = y_2 = e."""
+    x, first, second = cp.Variable(n, name="x"), cp.Variable(n), cp.Variable(n)
+    g = 0.5 * cp.sum_squares(first) - x @ first + 0 * cp.sum(second)
+    lower = bm.Lower(cp.Minimize(g), variables=[first, second])
+    upper = 0.5 * cp.sum_squares(x - second) + 0.5 * cp.sum_squares(first - 1)
+    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
+
+
+def nonconvex(n):
+    """(19) with a = 2, c = 2."""
+    x, y = cp.Variable(name="x"), cp.Variable(n, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum(cp.nlp.sin(x + y - 2))), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.square(x - 2) + cp.sum_squares(y - 4)), [], lower)
+
+
+def lasso(n):
+    """(20): y = 0 in the first half with x >= 1/n, y = -1/n in the second with x = 0."""
+    v = np.repeat([1.0, -1.0], n // 2) / n
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    g = 0.5 * cp.sum_squares(y - v) + cp.sum(cp.multiply(x, cp.abs(y)))
+    lower = bm.Lower(cp.Minimize(g), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.sum(y)), [0 <= x, x <= 1], lower)
 
 
 def group_lasso(random, m, n_groups, n_samples=100, n_ones=50, is_shared=False):

@@ -114,8 +114,8 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
             f"{len(rows)} of {n_splits}", PAPER.get(name, ""),
         )  # fmt: skip
     table.remarks.append(
-        f"auto proved the least upper objective on {proofs} of {n_splits} splits; it runs until it ends, "
-        "the other methods may take 3 s and then stop at their last point."
+        f"auto proved the least upper objective on {proofs} of {n_splits} splits; it runs until it "
+        "ends, the other methods may take 3 s and then stop at their last point."
     )
     table.figures = {"proofs": proofs, "n_splits": n_splits, "found": found, "failures": failures}
     return table

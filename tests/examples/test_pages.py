@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from blomodel.compiler import rules
+from blomodel.methods import registry
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "methods").glob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -51,13 +54,16 @@ def comparable(output: str) -> list[str]:
     return [" ".join(line.split()) for line in output.strip().split("\n")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    # One page registers an atom and a method of its own, which other tests must not meet.
+    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
         # empty lines in front, so that a traceback shows the line of the page
-        code = compile("\n" * (block.line - 1) + block.source, str(page), "exec")
+        code = compile("\n" * (block.line - 1) + block.source, str(page), "exec", dont_inherit=True)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, names)

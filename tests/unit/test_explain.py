@@ -95,7 +95,7 @@ def test_assumptions_that_do_not_hold_are_said():
     assert "not strongly convex" in linear["gam"].caution
     strong = {v.method: v for v in verdicts(PROBLEMS["free strongly convex"]())}
     assert strong["gam"].caution == ""
-    assert "kinks" in {v.method: v for v in verdicts(PROBLEMS["lasso"]())}["bome"].caution
+    assert "kinks" in {v.method: v for v in verdicts(PROBLEMS["lasso"]())}["bome"].reason
     through_y = make(tracking, f=lambda x, y: cp.sum_squares(y - 1))
     assert "only through y" in {v.method: v for v in verdicts(through_y)}["pbgd-free"].caution
 

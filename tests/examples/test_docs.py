@@ -1,0 +1,98 @@
+"""The documentation is complete: a page for each method, a section for each error, links that lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import blomodel as bm
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("methods/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+METHODS = [info.name for info in bm.methods()]
+
+
+def load(name: str) -> ModuleType:
+    """A module of the folder that Sphinx loads its extensions from."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_sphinx" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+parts = load("generated_parts")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_has_a_page_with_all_its_parts(name: str) -> None:
+    page = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    for part in ("method_facts", "method_text", "method_settings"):
+        assert f'{{{{ {part}("{name}") }}}}' in page
+    assert "```python" in page, "an experiment that runs"
+    filled = parts.fill(page)
+    for setting in parts.information(name).settings:
+        assert f"| `{setting}` |" in filled
+    assert "{{" not in re.sub(r"```python.*?```", "", filled, flags=re.DOTALL)
+
+
+def test_no_page_describes_a_method_that_does_not_exist() -> None:
+    described = {page.stem for page in (DOCS / "methods").glob("*.md")} - {"index"}
+    assert described == set(METHODS)
+
+
+def test_the_table_for_choosing_has_every_method_and_its_claims() -> None:
+    table = parts.fill((DOCS / "choosing.md").read_text(encoding="utf-8"))
+    for info in bm.methods():
+        assert f"[{info.name}](methods/{info.name}.md)" in table
+        assert parts.cell(info.claims) in table
+
+
+def test_each_error_and_each_status_has_a_section() -> None:
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    sections = set(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE))
+    assert sections == {cls.__name__ for cls in parts.error_classes()} | {str(each) for each in bm.Status}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_links_between_pages(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        target = link.split("#")[0]
+        is_elsewhere = target.startswith(("http:", "https:", "mailto:"))
+        if target and not is_elsewhere and "generated/" not in target:
+            assert (page.parent / target).exists(), link
+
+
+@pytest.mark.parametrize("name", bm.__all__)
+def test_everything_public_has_a_docstring_and_is_in_the_reference(name: str) -> None:
+    thing = getattr(bm, name)
+    assert inspect.getdoc(thing)
+    assert name in (DOCS / "reference.md").read_text(encoding="utf-8")
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                assert inspect.getdoc(getattr(thing, member)), f"{name}.{member}"
+
+
+def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#here">x</a> <a href="c.html">y</a>', encoding="utf-8")
+    (tmp_path / "b.html").write_text('<p id="there"></p>', encoding="utf-8")
+    assert load("check_links").broken_links(tmp_path) == ["a.html: b.html#here", "a.html: c.html"]
+
+
+@pytest.mark.slow
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx_gallery", reason="comes with the extra blomodel[docs]")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    run = subprocess.run([*command, str(DOCS), str(tmp_path)], capture_output=True, text=True, timeout=900)
+    assert run.returncode == 0, run.stderr
+    assert load("check_links").broken_links(tmp_path) == []
