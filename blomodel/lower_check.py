@@ -61,11 +61,9 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
     constraints = [substitute(constraint) for constraint in problem.lower.constraints]
     for variable, copy in zip(levels.lower, plain, strict=True):
         constraints += attribute_constraints(variable, copy)
-    for copy, value in zip(plain, model.y.unpack(y).values(), strict=True):
-        copy.save_value(value)  # stays where the lower level does not see a variable
     lower = cp.Problem(objective, constraints)
     if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
-        solved = _solve_by_cvxpy(lower, plain)
+        solved = _solve_by_cvxpy(lower, plain, list(model.y.unpack(y).values()))
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -96,19 +94,25 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     )
 
 
-def _solve_by_cvxpy(lower: cp.Problem, variables: list[cp.Variable]) -> LowerCheck | None:
+def _solve_by_cvxpy(
+    lower: cp.Problem, variables: list[cp.Variable], values: list[np.ndarray]
+) -> LowerCheck | None:
+    """Solve the program; a variable that it does not hold keeps the given value."""
     saved = [(leaf, leaf.value) for leaf in variables]
+    y = None
     try:
+        for leaf, value in zip(variables, values, strict=True):
+            leaf.save_value(value)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status below
             lower.solve(solver=cp.CLARABEL, **CLARABEL_TOLERANCES)
+        if lower.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
     except cp.SolverError:
         return None
-    y = None
-    if lower.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
-    for leaf, value in saved:
-        leaf.save_value(value)
+    finally:
+        for leaf, value in saved:
+            leaf.save_value(value)
     status = {
         cp.OPTIMAL: InnerStatus.OPTIMAL,
         cp.OPTIMAL_INACCURATE: InnerStatus.INACCURATE,

@@ -30,7 +30,6 @@ extensions = [
     "pictures",
 ]
 exclude_patterns = ["_build", "_sphinx", "**/sg_execution_times.rst", "sg_execution_times.rst"]
-suppress_warnings = ["config.cache"]  # the gallery's order is a class, which cannot be pickled
 
 # --- Markdown ------------------------------------------------------------------------------------
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

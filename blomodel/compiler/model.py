@@ -168,7 +168,7 @@ class Model:
             # A Hessian that depends on x may be indefinite here and positive elsewhere.
             if answer.status is not InnerStatus.FAILED or solver.is_convex(x, p):
                 return answer, True
-        return self.multistart.solve(x, p, accuracy=accuracy, near=[near]), False
+        return self.multistart.solve(x, p, warm=warm, accuracy=accuracy, near=[near]), False
 
     def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
         """An argument that must be nonnegative for a power to be convex, but is not known to be."""

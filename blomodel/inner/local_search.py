@@ -122,6 +122,21 @@ class LocalSearch:
             return self._slsqp(start)
         return self._augmented_lagrangian(start)
 
+    def valley(self, point: np.ndarray, reach: float) -> np.ndarray:
+        """The least value of a single variable within reach of a point."""
+        from scipy.optimize import minimize_scalar
+
+        low, high = self.clip(point - reach), self.clip(point + reach)
+        if not low[0] < high[0]:
+            return point
+        found = minimize_scalar(
+            lambda at: min(self.value(np.array([at])), LARGE),
+            bounds=(low[0], high[0]),
+            method="bounded",
+            options={"xatol": 1e-9 * (1 + abs(point[0]))},
+        )
+        return np.array([found.x]) if found.fun < self.value(point) else point
+
     def _value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         y = self.embed(point)
         value = self.weight * float(self.objective(self.x, y, self.p)[0])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,30 +34,40 @@ MOST = 300  # searches of one call
 MAX_SCANNED = 30  # variables up to which each coordinate is looked along
 SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
+N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
-@dataclass
-class _Effort:
-    """What the searches of one call have cost."""
+class _Group:
+    """The searches over one group of elements of y, and the best point that they found."""
 
-    searches: int = 0
-    steps: int = 0
+    def __init__(self, search: LocalSearch) -> None:
+        self.search = search
+        self.point: np.ndarray | None = None
+        self.value = np.inf
+        self.searches = self.steps = 0
 
-    def add(self, steps: int) -> None:
+    def offer(self, point: np.ndarray) -> None:
+        """Keep a feasible point that is better."""
+        value = self.search.value(point)
+        if value < self.value and self.search.is_feasible(point):
+            self.point, self.value = point.copy(), value
+
+    def descend(self, start: np.ndarray) -> None:
+        """Search from a point, which counts itself where the search from it goes astray."""
+        end, steps = self.search.descend(start)
         self.searches += 1
         self.steps += steps
+        self.offer(end)
+        self.offer(start)
 
-
-@dataclass(frozen=True)
-class _Found:
-    """The end of the searches over one group of elements."""
-
-    status: InnerStatus
-    point: np.ndarray
-    is_thorough: bool = False  # whether the time allowed all the searches
-    reason: str = ""
+    @property
+    def ran_away(self) -> bool:
+        """Whether the objective seems to have no lower bound."""
+        return self.point is not None and (
+            self.value < -FAR or np.abs(self.point).max(initial=0) > FAR
+        )
 
 
 class MultistartLower:
@@ -91,8 +100,9 @@ class MultistartLower:
         self.deadline = np.inf
         self.slope = gradient(self.objective, ("y",))
         self._last: np.ndarray | None = None
-        self._known: dict[tuple[bytes, bytes, float], np.ndarray] = {}  # best y at x searched before
-        self._spread: dict[int, np.ndarray] = {}  # starts in the unit cube, by dimension
+        # What was searched from everywhere: the best y at x, and the number of searches.
+        self._known: dict[tuple[bytes, bytes, float], tuple[np.ndarray, int]] = {}
+        self._spread: dict[tuple[int, int], np.ndarray] = {}  # starts in the unit cube
 
     def solve(
         self,
@@ -103,7 +113,10 @@ class MultistartLower:
         accuracy: float = 1e-8,
         near: Sequence[np.ndarray] = (),
     ) -> Answer:
-        """Minimise at x; ``near`` holds points to search from first, ``warm`` adds the last answer."""
+        """Minimise at x; ``near`` holds points to search from first.
+
+        With ``warm`` earlier answers are used; without, nothing of them, and other starts.
+        """
         with one_blas_thread():
             return self._solve(x, p, weights, warm, accuracy, near)
 
@@ -120,72 +133,79 @@ class MultistartLower:
         if np.any(whole.low > whole.high):
             return Answer.without_point(InnerStatus.INFEASIBLE, self.n, "bounds on y contradict")
         given = [np.asarray(point, float) for point in near]
-        if warm and self._last is not None:
-            given.append(self._last)
         given = [whole.clip(point) for point in given if np.all(np.isfinite(point))]
         key = (x.tobytes(), p.tobytes(), whole.weight)
-        known = self._known.get(key) if warm else None
-        if known is not None:
-            given.append(known)
-        best = given[0] if given else self._middle(whole)
-        searches = [whole]
-        if len(self._groups) > 1:
-            # Large values of the other groups would hide what one of them gains.
-            end = whole.descend(best)[0]
-            best = end if abs(whole.value(end)) < FAR else best
-            if np.isfinite(whole.value(best)):
-                searches = [whole.restricted(free, rows, best) for free, rows in self._groups]
-        effort, is_thorough = _Effort(), True
-        for search in searches:
-            search.base = best
-            found = self._search(search, [point[search.free] for point in given], known, effort)
-            if found.status is not InnerStatus.OPTIMAL:
-                return Answer.without_point(found.status, self.n, found.reason, effort.steps)
-            best, is_thorough = search.embed(found.point), is_thorough and found.is_thorough
-        self._last = best
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
+        if warm and key in self._known:
+            return self._search_again(whole, key, given)
+        if warm and self._last is not None:
+            given.append(whole.clip(self._last))
+        y = given[0] if given else self._middle(whole)
+        seed = self.seed if warm else self.seed + 1
+        is_thorough, searches, steps = True, 0, 0
+        for group in self._split(whole, y):
+            search = group.search
+            search.base = y
+            is_thorough &= self._search(group, [point[search.free] for point in given], seed)
+            searches, steps = searches + group.searches, steps + group.steps
+            if group.point is None:
+                reason = f"none of {group.searches} local searches reached a feasible point"
+                return Answer.without_point(InnerStatus.FAILED, self.n, reason, steps)
+            if group.ran_away:
+                reason = "a local search ran away"
+                return Answer.without_point(InnerStatus.UNBOUNDED, self.n, reason, steps)
+            y = search.embed(group.point)
+        self._last = y
         if is_thorough:
-            self._known[key] = best
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = (y, searches)
+        return self._answer(whole, y, searches, steps)
+
+    def _search_again(
+        self, whole: LocalSearch, key: tuple[bytes, bytes, float], given: list[np.ndarray]
+    ) -> Answer:
+        """At an x searched from everywhere before: only the points given now can add anything."""
+        known, searches = self._known[key]
+        group = _Group(whole)
+        group.offer(known)
+        for start in given:
+            if not np.array_equal(start, known):
+                group.descend(start)
+        y = known if group.point is None else group.point
+        self._last, self._known[key] = y, (y, searches)
+        return self._answer(whole, y, searches, group.steps)
+
+    def _answer(self, whole: LocalSearch, y: np.ndarray, searches: int, steps: int) -> Answer:
         return Answer(
             InnerStatus.OPTIMAL,
-            whole.value(best),
-            best,
-            self.fit_duals(x, best, p),
-            effort.steps,
-            solver=f"{effort.searches} local searches",
+            whole.value(y),
+            y,
+            self.fit_duals(whole.x, y, whole.p),
+            steps,
+            solver=f"{searches} local searches",
         )
 
-    def _search(
-        self, search: LocalSearch, given: list[np.ndarray], known: np.ndarray | None, effort: _Effort
-    ) -> _Found:
-        """The best end of the searches over one group of elements."""
-        starts = given
-        if known is None:
-            starts = [*given, *self._starts(search, given[0] if given else None)]
-        # Otherwise searched from everywhere before: only the points given now can add anything.
-        best, best_value, n_searches = None, np.inf, 0
-        for start in starts:
-            if n_searches >= FEWEST and time.perf_counter() > self.deadline:
-                break
-            n_searches += 1
-            y, steps = search.descend(start)
-            effort.add(steps)
-            # A given point that is feasible counts even where the search from it goes astray.
-            for point in (y, start):
-                value = search.value(point)
-                if not search.is_feasible(point) or not value < best_value:
-                    continue
-                best, best_value = point, value
-                if value < -FAR or np.abs(point).max(initial=0) > FAR:
-                    return _Found(InnerStatus.UNBOUNDED, point, reason="a local search ran away")
-        if best is None:
-            reason = f"none of {n_searches} local searches reached a feasible point"
-            return _Found(InnerStatus.FAILED, search.base[search.free], reason=reason)
-        is_thorough = n_searches == len(starts)
-        if is_thorough and known is None:
-            best = self._scan(search, best, best_value, effort)
-        return _Found(InnerStatus.OPTIMAL, best, is_thorough)
+    def _split(self, whole: LocalSearch, y: np.ndarray) -> list[_Group]:
+        """A search for each group of elements that can be judged alone, the others as in y."""
+        # Where g is undefined for the elements of one group, no other group can be judged.
+        if len(self._groups) == 1 or not np.isfinite(whole.value(y)):
+            return [_Group(whole)]
+        # Large values of the other groups would hide what one of them gains.
+        end = whole.descend(y)[0]
+        base = end if abs(whole.value(end)) < FAR else y
+        return [_Group(whole.restricted(free, rows, base)) for free, rows in self._groups]
+
+    def _search(self, group: _Group, given: list[np.ndarray], seed: int) -> bool:
+        """Search from the given points and from everywhere; whether the time allowed all of it."""
+        starts = [*given, *self._starts(group.search, given[0] if given else None, seed)]
+        for number, start in enumerate(starts):
+            if number >= FEWEST and time.perf_counter() > self.deadline:
+                return False
+            group.descend(start)
+            if group.ran_away:
+                return False
+        self._scan(group)
+        return True
 
     def descend_from(self, x: np.ndarray, p: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The end of one local search."""
@@ -193,41 +213,33 @@ class MultistartLower:
         with one_blas_thread():
             return search.descend(search.clip(start))[0]
 
-    def _scan(
-        self, search: LocalSearch, best: np.ndarray, best_value: float, effort: _Effort
-    ) -> np.ndarray:
+    def _scan(self, group: _Group) -> None:
         """Look along each coordinate through the best point, all the way, and search from lower ones.
 
         Local searches from spread starts seldom have every coordinate in its best basin at once.
         """
-        if search.n > MAX_SCANNED:
-            return best
+        search, best = group.search, group.point
+        if search.n > MAX_SCANNED or best is None:
+            return
         reach = RADII[-1] * (1 + np.abs(best))
         low = np.where(np.isfinite(search.low), search.low, best - reach)
         high = np.where(np.isfinite(search.high), search.high, best + reach)
-        for _ in range(MAX_SWEEPS):
-            before = best_value
+        for _ in range(MAX_SWEEPS if search.n > 1 else 1):
+            before = group.value
             for k in range(search.n):
-                for start in self._lower_along(search, best, best_value, k, low[k], high[k]):
-                    y, steps = search.descend(start)
-                    effort.add(steps)
-                    for point in (y, start):
-                        value = search.value(point)
-                        if search.is_feasible(point) and value < best_value:
-                            best, best_value = point.copy(), value
-            if not best_value < before - 1e-9 * (1 + abs(before)):
+                for start in self._lower_along(group, k, low[k], high[k]):
+                    group.descend(start)
+            if not group.value < before - 1e-9 * (1 + abs(before)):
                 break
-        return best
 
-    def _lower_along(
-        self, search: LocalSearch, best: np.ndarray, best_value: float, k: int, low: float, high: float
-    ) -> list[np.ndarray]:
+    def _lower_along(self, group: _Group, k: int, low: float, high: float) -> list[np.ndarray]:
         """Points along coordinate k from which a search may end lower.
 
         In few variables the valleys of the scan, since its points may lie on the slope of a better one;
         in many only a point that is lower already.
         """
-        points = np.repeat(best[None, :], SCAN_POINTS + 2, axis=0)
+        search = group.search
+        points = np.repeat(np.asarray(group.point)[None, :], SCAN_POINTS + 2, axis=0)
         points[1:-1, k] = np.linspace(low, high, SCAN_POINTS)
         values = np.full(SCAN_POINTS + 2, np.inf)
         for number in range(1, SCAN_POINTS + 1):
@@ -235,19 +247,27 @@ class MultistartLower:
                 values[number] = search.value(points[number])
         if search.n > MAX_VALLEYS:
             lowest = int(np.argmin(values))
-            return [points[lowest]] if values[lowest] < best_value else []
+            return [points[lowest]] if values[lowest] < group.value else []
         is_valley = (values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])
         valleys = 1 + np.flatnonzero(is_valley & np.isfinite(values[1:-1]))
         order = valleys[np.argsort(values[valleys])]
-        return [points[number] for number in order[:N_VALLEYS]]
+        if search.n > 1:
+            return [points[number] for number in order[:N_VALLEYS]]
+        step = (high - low) / (SCAN_POINTS - 1)
+        # A step of a descent might leave the valley that it begins in.
+        return [search.valley(points[number], step) for number in order[:N_ALONE]]
 
-    def _starts(self, search: LocalSearch, center: np.ndarray | None) -> list[np.ndarray]:
+    def _starts(
+        self, search: LocalSearch, center: np.ndarray | None, seed: int
+    ) -> list[np.ndarray]:
         """Halton points over the bounds of y; where a side is open, around the given point."""
         low, high = search.low, search.high
         middle = self._middle(search)
         center = middle if center is None else center
         starts = [middle]
-        for k, fraction in enumerate(self._fractions(search.n)):
+        if search.n == 1 and not search.has_rows and np.isfinite(high - low).all():
+            return starts  # the scan looks everywhere
+        for k, fraction in enumerate(self._fractions(search.n, seed)):
             reach = RADII[k % len(RADII)] * (1 + np.abs(center))
             left = np.where(np.isfinite(low), low, np.minimum(center, high) - reach)
             right = np.where(np.isfinite(high), high, np.maximum(center, low) + reach)
@@ -261,19 +281,19 @@ class MultistartLower:
         middle[closed] = (search.low[closed] + search.high[closed]) / 2
         return middle
 
-    def _fractions(self, n: int) -> np.ndarray:
+    def _fractions(self, n: int, seed: int) -> np.ndarray:
         """Points spread over the unit cube of n dimensions, the same in every call."""
-        if n not in self._spread:
+        if (n, seed) not in self._spread:
             by_size = 30 if n <= 10 else 16 if n <= 100 else 8 if n <= 1000 else 4
             count = min(by_size, max(FEWEST, MOST // len(self._groups)))
-            rng = np.random.default_rng(self.seed)
+            rng = np.random.default_rng(seed)
             if n <= MAX_HALTON:
                 from scipy.stats import qmc  # slow to load, and seldom needed
 
-                self._spread[n] = qmc.Halton(n, rng=rng).random(count - 1)
+                self._spread[n, seed] = qmc.Halton(n, rng=rng).random(count - 1)
             else:
-                self._spread[n] = rng.random((count - 1, n))
-        return self._spread[n]
+                self._spread[n, seed] = rng.random((count - 1, n))
+        return self._spread[n, seed]
 
     @cached_property
     def _groups(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:

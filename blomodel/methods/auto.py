@@ -41,9 +41,10 @@ KICK = 0.3  # distance of their starts, relative to the spread of x
 class Auto:
     """Choose by structure, search from several starts, polish, keep the best point.
 
-    Small problems whose KKT conditions are linear are solved by branch and bound over the pieces,
-    which proves optimality. Larger ones of this kind descend on the smoothed lower level, all others
-    follow the reduced penalty, from several starts; each end is improved on the KKT pieces.
+    Lower levels that are not convex go to value-cuts. Small problems whose KKT conditions are linear
+    are solved by branch and bound over the pieces, which proves optimality. Larger ones of this kind
+    descend on the smoothed lower level, all others follow the reduced penalty, from several starts;
+    each end is improved on the KKT pieces. Where that finds nothing, value-cuts is tried.
     """
 
     name: ClassVar[str] = "auto"
@@ -196,25 +197,46 @@ def default_number_of_starts(n_x: int) -> int:
 
 
 def describe_choice(model: Model, p: np.ndarray) -> str:
-    """The way that ``Auto`` takes for a problem, in a sentence."""
+    """The way that ``Auto`` takes for a problem, in a sentence or two."""
     if isinstance(model.lower_solver, MultistartLower):
-        return "value-cuts: KKT conditions and value-function cuts, since the lower level is not convex"
-    n_pairs = model.n_pairs
-    objective = convex_objective(model, p)
-    if objective is not None and n_pairs <= MAX_GLOBAL_PAIRS:
         return (
-            f"branch and bound over the pieces of the linear KKT conditions ({n_pairs} pairs), on which "
-            f"the upper objective is a convex quadratic ({objective.source}); the reduced penalty only "
-            "if that does not finish"
+            "value-cuts, since the lower level is not convex: its KKT conditions and cuts on its value, "
+            "then the cuts alone; the lower level is searched from many starts"
         )
-    starts = default_number_of_starts(model.x.size)
-    if objective is not None:
+    objective = convex_objective(model, p)
+    if objective is not None and model.n_pairs <= MAX_GLOBAL_PAIRS:
+        return (
+            f"branch and bound over the pieces of the linear KKT conditions ({model.n_pairs} pairs), on "
+            f"which the upper objective is a convex quadratic ({objective.source}), which proves the "
+            "optimum; only if that does not finish, searches from several starts"
+        )
+    if model.x.size == 0:
+        return "the lower level's answer; of several, the one that the upper level likes best"
+    return _describe_search(model, is_exact=objective is not None)
+
+
+def _describe_search(model: Model, is_exact: bool) -> str:
+    """The search from several starts; ``is_exact``: on pieces that are convex quadratic programs."""
+    n_starts = default_number_of_starts(model.x.size)
+    starts = f"from {n_starts} starts" if n_starts > 1 else "from one start"
+    if n_starts >= ENOUGH_AGREEMENT:
+        starts += f" (fewer once {ENOUGH_AGREEMENT} agree)"
+    penalty = f"reduced penalty F_gamma with growing gamma {starts}"
+    if is_exact and is_large(model):
+        return f"{penalty}, without pieces, as one of them would cost seconds"
+    if is_exact:
         polish = "each stage improved on the pieces of the linear KKT conditions"
-        if SmoothedSearch.applies(model) and not is_large(model):
-            return (
-                f"smoothed lower level F_mu from {starts} start(s), mu falling; {polish}; then searches "
-                "around the best point"
-            )
-    else:
-        polish = "each end improved on the KKT pieces" if model.has_smooth_kkt else "no polish"
-    return f"reduced penalty F_gamma from {starts} start(s), gamma growing; {polish}"
+        if not SmoothedSearch.applies(model):
+            return f"{penalty}; {polish}"
+        paths = f"smoothed lower level F_mu with falling mu {starts}"
+        if model.x.size <= MAX_BOTH_PATHS:
+            paths += ", then the reduced penalty F_gamma with growing gamma from the same"
+        around = "; then restarts around the best point" if n_starts < ENOUGH_AGREEMENT else ""
+        return f"{paths}; {polish}{around}"
+    polish = "no polish"
+    if model.has_smooth_kkt and not is_large(model):
+        polish = "each end improved on the KKT pieces"
+    rescue = ""
+    if size_of(model) <= MAX_CUT_SIZE:
+        rescue = "; value-cuts if no point is found, or no path since f + gamma g is not convex in y"
+    return f"{penalty}; {polish}{rescue}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,10 @@ from blomodel.methods.run import Run
 from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
 from blomodel.methods.slices import run_in_slices
 
+MEASURE_STEPS = 500  # of the descent that R_y is measured against
+MEASURE_SHARE = 0.1  # of the time so far that this may take
+LEAST_SECONDS = 0.1  # which it may take in any case
+
 
 @method
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +29,8 @@ class Galet:
     N gradient steps on g(x, .) (10), T gradient steps from w = 0 on half the square of
     :math:`\nabla_y f + \nabla_{yy}^2 g\, w` (12), then a step in x along
     :math:`\nabla_x f + \nabla_{xy}^2 g\, w` (13). The history holds R_x, R_w and R_y of (8); R_y is
-    measured against gradient steps on g(x, .) run to their end, which the PL condition makes global.
+    measured against gradient steps on g(x, .) run to their end, which the PL condition makes global
+    (NaN where that would take longer than the iterations themselves).
     """
 
     name: ClassVar[str] = "galet"
@@ -81,24 +87,33 @@ class Galet:
         def advance(n: int) -> float:
             return loop(n, *tapes, places, settings, x, y, w, state, measures, work)
 
-        def report() -> dict[str, float]:
+        def lower_excess() -> float:
             best = y.copy()
             step, scratch = 1 / max(state[3], 1e-10), problem.work(3)
             size = o.n_y
+            began = time.perf_counter()
+            with np.errstate(invalid="ignore", over="ignore"):
+                here = run.model.g(x, y, run.p)[0]
+            longest = 3 * MEASURE_STEPS * (time.perf_counter() - began)  # a gradient costs about two g
+            if longest > max(LEAST_SECONDS, MEASURE_SHARE * (began - started)):
+                return np.nan  # a figure for the history must not cost more than the iterations
             descend(
-                o.g, o.g_grad_y, x, best, step, False, 500, 1e-10, scratch[0, :size], scratch[1, :size],
-                scratch[2],
+                o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, scratch[0, :size],
+                scratch[1, :size], scratch[2],
             )  # fmt: skip
             with np.errstate(invalid="ignore", over="ignore"):
-                lower = run.model.g(x, y, run.p)[0] - run.model.g(x, best, run.p)[0]
+                return max(0.0, here - run.model.g(x, best, run.p)[0])
+
+        def report() -> dict[str, float]:
             return {
                 "value": run.model.f(x, y, run.p)[0],
                 "R_x": measures[0],
                 "R_w": measures[1],
-                "R_y": max(0.0, lower),
+                "R_y": lower_excess(),
             }
 
         run.watch(x, y)
+        started = time.perf_counter()
         try:
             run_in_slices(
                 run, advance, max_iterations=self.max_steps, tolerance=run.tolerance, report=report

@@ -16,6 +16,7 @@ from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.spatial import SpatialTree
 from blomodel.methods.starts import find_starts
+from blomodel.reformulations.duality_rows import with_duality_rows
 from blomodel.reformulations.kkt import convex_objective
 
 FEW_PAIRS = 12  # up to this many the tree is faster than a search for a first point
@@ -52,7 +53,8 @@ class KktMip:
     The lower level is replaced by its KKT conditions. Of every pair "row tight or multiplier zero"
     the tree tries both sides, so no bound on the multipliers (no "big M") is asked for or assumed.
     A node drops the complementarity of the pairs not yet decided: a linear program, solved by HiGHS
-    from its parent's basis, or a convex quadratic one. Products of x, y and multipliers, and other
+    from its parent's basis, or a convex quadratic one. Rows that follow from strong duality keep
+    answers and multipliers together where complementarity is dropped. Products of x, y and multipliers, and other
     nonlinear terms, are enclosed by linear ones over boxes, which the tree then divides too. At a
     time limit the best point and the bound so far are returned.
     """
@@ -63,7 +65,10 @@ class KktMip:
         "lower level LP or convex QP in y; bounds for what occurs in products and nonlinear terms"
     )
     claims: ClassVar[str] = "the global optimum, proved by a bound"
-    reference: ClassVar[str] = "Bard and Moore (1990); HiGHS: Huangfu and Hall (2018)"
+    reference: ClassVar[str] = (
+        "Bard and Moore (1990); Kleinert, Labbé, Plein and Schmidt (2021); "
+        "HiGHS: Huangfu and Hall (2018)"
+    )
     needs: ClassVar[tuple[Need, ...]] = (linear_or_quadratic_lower,)
 
     gap: float = setting(
@@ -83,6 +88,7 @@ class KktMip:
             exact = self._search_first(run, exact)
             if run.is_infeasible:
                 return
+            exact.qp = with_duality_rows(exact.qp, run.model, run.p)
         exact.solve_globally(
             run,
             node_limit=max_nodes,

@@ -28,6 +28,7 @@ MAX_TANGENTS = 8  # of a convex upper objective, the latest ones
 COMPLEMENTARY = 1e-7  # relative: below this a pair needs no branching
 NARROW = 1e-9  # relative: a box this thin cannot be divided further
 ALWAYS_ASKED = 30  # nodes at which the lower level is asked for a point; then at 32, 64, 128, ...
+FAR = 1e4  # open ranges are divided up to here
 SAFE = 1e-8  # relative: what rounding may cost in a tightened range
 
 
@@ -50,6 +51,7 @@ class _Relaxation:
     box: Box
     has_level: bool
     spread: Array  # how much the slopes of each row vary over the box
+    least: float  # a lower bound of f over the box alone
 
 
 class SpatialTree:
@@ -111,11 +113,12 @@ class SpatialTree:
             self.closed = min(self.closed, max(node.bound, self.cutoff))
             return []
         value, z = self._minimise(relaxation)
-        bound = max(node.bound, value)
+        bound = max(node.bound, value, relaxation.least)
         if bound < self.cutoff and z is not None:
             self._ask(z)
         if bound >= self.cutoff:
-            self.closed = min(self.closed, bound)
+            # Relaxations hold f <= cutoff, so that an empty one bounds f by the cutoff only.
+            self.closed = min(self.closed, bound if np.isfinite(bound) else self.cutoff)
             return []
         return self._divide(_Node(bound, node.serial, node.sides, relaxation.box), relaxation, z)
 
@@ -128,6 +131,8 @@ class SpatialTree:
         """The node's relaxation after its ranges were tightened; None when nothing better is in it."""
         columns = self.kkt.curved_columns
         box = self._level_set(box)
+        if np.any(np.isinf(box.low[columns]) | np.isinf(box.high[columns])):
+            box = self.kkt.propagate(box, self.kkt.pair_rows[node.sides == TIGHT], self.cutoff)
         if np.any(box.low > box.high):
             return None
         is_root = node.bound == -np.inf and np.all(node.sides == FREE)
@@ -194,7 +199,9 @@ class SpatialTree:
             slopes = np.array([slope for slope, _ in self.tangents])
             A_in = np.vstack([A_in, np.hstack([slopes, np.full((len(slopes), 1), -1.0)])])
             b_in = np.concatenate([b_in, [-constant for _, constant in self.tangents]])
-        return _Relaxation(A_eq, b_eq, A_in, b_in, box, has_level, spread)
+        least = kkt.ranges(box)[0][0]
+        least -= SAFE * (1 + abs(least)) if np.isfinite(least) else 0.0
+        return _Relaxation(A_eq, b_eq, A_in, b_in, box, has_level, spread, least)
 
     def _linear_program(self, relaxation: _Relaxation) -> BoundedProgram:
         box = relaxation.box
@@ -204,7 +211,7 @@ class SpatialTree:
             relaxation.b_eq,
             relaxation.A_in,
             relaxation.b_in,
-            np.append(box.low, -np.inf if relaxation.has_level else 0.0),
+            np.append(box.low, relaxation.least if relaxation.has_level else 0.0),
             np.append(box.high, top),
         )
 
@@ -290,11 +297,7 @@ class SpatialTree:
         if not (np.isfinite(low) and np.isfinite(high)):
             if np.any(node.sides == FREE):  # a decided pair may bound it
                 return self._divide_pair(node, int(np.argmax(node.sides == FREE)))
-            raise ModelError(
-                f"kkt-mip: '{self.kkt.name_of(column)}' occurs in a product or another nonlinear term, "
-                "and the constraints do not bound it from both sides, so no bound can be proved; add "
-                "bounds for it, or use auto, which searches without a bound."
-            )
+            return self._divide_open(node, column)
         width = high - low
         at = (low + high) / 2 if z is None else z[column]
         at = float(np.clip(at, low + 0.2 * width, high - 0.2 * width))
@@ -303,6 +306,30 @@ class SpatialTree:
             ends = [box.low.copy(), box.high.copy()]
             ends[1 - side][column] = at
             children.append(_Node(node.bound, next(self.serial), node.sides, Box(*ends)))
+        return children
+
+    def _divide_open(self, node: _Node, column: int) -> list[_Node]:
+        """Cut a finite part off an open range: intervals may bound f on the rest."""
+        low, high = node.box.low[column], node.box.high[column]
+        at = 0.0
+        if np.isfinite(low):
+            at = low + 2 * max(1.0, abs(low))
+        elif np.isfinite(high):
+            at = high - 2 * max(1.0, abs(high))
+        if abs(at) > FAR:
+            raise ModelError(
+                f"kkt-mip: '{self.kkt.name_of(column)}' occurs in a product or another nonlinear term, "
+                "and the constraints do not bound it from both sides, so no bound can be proved; add "
+                "bounds for it, or use auto, which searches without a bound."
+            )
+        children = []
+        for side in (0, 1):
+            ends = [node.box.low.copy(), node.box.high.copy()]
+            ends[1 - side][column] = at
+            # Of equal bounds an open rest goes first, so that a hopeless one is refused soon.
+            is_open = not np.isfinite(ends[side][column])
+            serial = -next(self.serial) if is_open else next(self.serial)
+            children.append(_Node(node.bound, serial, node.sides, Box(*ends)))
         return children
 
     def _divide_pair(self, node: _Node, pair: int) -> list[_Node]:

@@ -54,11 +54,12 @@ class ValueCuts:
         if model.x.size == 0:
             places = places[:1]
         cuts: list[np.ndarray] = []
-        starts = [(center, y)]
+        starts = []
         for x in places:
             run.check_limits()
             answer = self._ask_below(run, x, y, cuts)
-            starts.append((x, y if answer is None else answer))
+            # A lower answer is feasible, but often at a corner where f is flat in some direction.
+            starts += [(x, y)] if answer is None else [(x, y), (x, answer)]
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, cuts, has_kkt)
 

@@ -26,6 +26,9 @@ from blomodel.compiler.tape import Tape
 Array = np.ndarray
 MAX_CORNERS = 16  # estimators of one row from each side
 MAX_SLOPE = 1e9  # larger numbers in a row cost the linear programs their accuracy
+MAX_SWEEPS = 20  # rounds of propagation through all rows
+SMALL_CHANGE = 1e-3  # relative: less in a round of propagation is not worth the next
+ROUNDING = 1e-9  # relative: room for rounding in a propagated range
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,57 @@ class IntervalKKT:
             first += tape.n_outputs
         return low, high
 
+    def ranges(self, box: Box) -> tuple[Array, Array]:
+        """Bounds of all rows over the box by interval arithmetic; its ends may be infinite."""
+        low, high = [], []
+        for tape, _, has_multipliers in self._parts:
+            ends = [self._inputs(end, has_multipliers) for end in (box.low, box.high)]
+            found = intervals(tape, dict(zip(tape.input_names, zip(*ends, strict=True), strict=True)))
+            low.append(found[0])
+            high.append(found[1])
+        return np.concatenate(low), np.concatenate(high)
+
+    def propagate(self, box: Box, tight: Array, cutoff: float) -> Box:
+        """The part of the box that each row alone leaves, and f <= ``cutoff``; maybe none.
+
+        ``tight`` names the inequalities that hold with equality.
+
+        With c one value of unknown j and J the range of the row's derivative in it, a row r = 0 needs
+        J (z_j - c) = -r(z with z_j = c). Boxes may be open, where linear estimators do not exist.
+        """
+        rows = np.arange(self.is_linear.size)
+        is_equal = np.isin(rows, np.concatenate([self.equalities, tight]))
+        right = np.where(rows == 0, cutoff, 0.0)
+        for _ in range(MAX_SWEEPS):
+            before = box
+            slope_low, slope_high = self._slopes(box, ~self.is_linear)
+            slope_low[self.is_linear] = slope_high[self.is_linear] = self._slope[self.is_linear]
+            held = (slope_low != 0) | (slope_high != 0)
+            for j in np.flatnonzero(held.any(axis=0)):
+                # Nothing is rounded in a row that holds one unknown only.
+                room = np.where(held.sum(axis=1) > held[:, j], ROUNDING, 0.0)
+                slope = slope_low[:, j], slope_high[:, j]
+                box = self._cut(box, j, np.where(is_equal, room, np.inf), right + room, slope)
+                if box.low[j] > box.high[j]:
+                    return box
+            change = _finite_change(before.low, box.low) + _finite_change(before.high, box.high)
+            if change <= SMALL_CHANGE:
+                break
+        return box
+
+    def _cut(
+        self, box: Box, j: int, below: Array, above: Array, slope: tuple[Array, Array]
+    ) -> Box:
+        """The range of unknown j in which each row can lie between ``-below`` and ``above``."""
+        at = float(np.clip(0.0, box.low[j], box.high[j]))
+        low, high = box.low.copy(), box.high.copy()
+        low[j] = high[j] = at
+        rest_low, rest_high = self.ranges(Box(low, high))
+        first, last = _quotient(-below - rest_high, above - rest_low, *slope)
+        low[j] = max(box.low[j], at + first.max(initial=-np.inf))
+        high[j] = min(box.high[j], at + last.min(initial=np.inf))
+        return Box(low, high)
+
     def relax(self, box: Box) -> tuple[list[LinearRows], list[LinearRows], Array]:
         """Linear under- and overestimators of every row, and how much each row's slopes vary.
 
@@ -181,3 +235,32 @@ class IntervalKKT:
                 matrix.append(slope)
                 right.append(constant)
         return LinearRows(np.array(matrix).reshape(-1, self.n), np.array(right))
+
+
+def _quotient(low: Array, high: Array, slope_low: Array, slope_high: Array) -> tuple[Array, Array]:
+    """Ends of the steps t with slope * t in [low, high]; a slope of 0 says nothing about them."""
+    # Opposite infinities say nothing.
+    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    low, high = low - ROUNDING * np.abs(low), high + ROUNDING * np.abs(high)
+    with np.errstate(all="ignore"):
+        ends = np.array([end / slope for end in (low, high) for slope in (slope_low, slope_high)])
+        ends = np.where(np.isnan(ends), 0.0, ends)  # infinite by infinite comes as near to 0 as any
+        may_vanish = (slope_low <= 0) & (slope_high >= 0)
+        first = np.where(may_vanish, -np.inf, ends.min(axis=0))
+        last = np.where(may_vanish, np.inf, ends.max(axis=0))
+        # A slope of one sign that may vanish still tells the sign of the step and how short it is.
+        rises, falls = (slope_low == 0) & (slope_high > 0), (slope_low < 0) & (slope_high == 0)
+        first = np.where(rises & (low > 0), low / slope_high, first)
+        last = np.where(rises & (high < 0), high / slope_high, last)
+        last = np.where(falls & (low > 0), low / slope_low, last)
+        first = np.where(falls & (high < 0), high / slope_low, first)
+    return first, last
+
+
+def _finite_change(before: Array, after: Array) -> float:
+    """How much one side of a box moved, relative to its size; an end that became finite counts 1."""
+    moved = before != after
+    size = 1 + np.abs(after[moved])
+    with np.errstate(all="ignore"):
+        change = np.abs(after[moved] - before[moved]) / size
+    return float(np.minimum(change, 1.0).max(initial=0.0))

@@ -49,6 +49,11 @@ def information(name: str) -> MethodInfo:
     return next(info for info in bm.methods() if info.name == name)
 
 
+def if_there(page: str, text: str) -> str:
+    """The text, where the page that it is about exists."""
+    return text if (PAGES / page).exists() else ""
+
+
 def method_table() -> str:
     """Every method with what it assumes, costs and claims, and where it comes from."""
     rows = [
@@ -96,7 +101,8 @@ def method_settings(name: str) -> str:
     if not info.settings:
         return "## Settings\n\nThis method has none."
     rows = [
-        [f"`{key}`", f"`{default!r}`", cell(meaning)] for key, (default, meaning) in info.settings.items()
+        [f"`{key}`", f"`{default!r}`", cell(meaning)]
+        for key, (default, meaning) in info.settings.items()
     ]
     note = "The defaults need no change in most cases."
     if any(default is None for default, _ in info.settings.values()):
@@ -126,7 +132,8 @@ def error_list() -> str:
 def status_list() -> str:
     """Every status and its meaning."""
     rows = [
-        [f"`{status}`", cell(status.meaning), "yes" if status.has_point else "no"] for status in bm.Status
+        [f"`{status}`", cell(status.meaning), "yes" if status.has_point else "no"]
+        for status in bm.Status
     ]
     return table(["status", "meaning", "has a certified point"], rows)
 
@@ -143,6 +150,7 @@ def atom_list() -> str:
 PARTS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
+        if_there,
         method_table,
         method_list,
         method_facts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
+LONGEST = 130  # characters of LaTeX that fit into a line of a page
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 ElementTree.register_namespace("", NAMESPACE)
 
@@ -24,6 +26,18 @@ def to_mathml(latex: str, display: str) -> str:
     return ElementTree.tostring(tree, encoding="unicode")
 
 
+def lines(latex: str) -> list[str]:
+    """A long formula in several lines, broken where parts follow one another: MathML does not break."""
+    parts = re.split(r"(?<=[,;])\s*\\q?quad\s*", latex)
+    broken = [parts[0]]
+    for part in parts[1:]:
+        if len(broken[-1]) + len(part) > LONGEST:
+            broken.append(part)
+        else:
+            broken[-1] += rf" \quad {part}"
+    return broken
+
+
 def visit_inline(self: Any, node: nodes.math) -> None:
     """A formula within a sentence."""
     self.body.append(to_mathml(node.astext(), "inline"))
@@ -33,8 +47,8 @@ def visit_inline(self: Any, node: nodes.math) -> None:
 def visit_display(self: Any, node: nodes.math_block) -> None:
     """A formula on a line of its own."""
     number = f'<span class="eqno">({escape(str(node["number"]))})</span>' if node.get("number") else ""
-    formula = to_mathml(node.astext(), "block")
-    self.body.append(f'<div class="math-display">{number}{formula}</div>')
+    formulas = "".join(to_mathml(line, "block") for line in lines(node.astext()))
+    self.body.append(f'<div class="math-display">{number}{formulas}</div>')
     raise nodes.SkipNode
 
 

@@ -75,7 +75,8 @@ def draw_reduced(figure: Figure) -> None:
     reduced.plot(grid, upper(grid, path), color=BLACK)
     reduced.plot(2 / 3, 10 / 9, "*", color=RED, ms=14)
     reduced.annotate("kink", (2 / 3, 10 / 9), (0.95, 2.2), arrowprops={"arrowstyle": "->"})
-    reduced.set(xlabel="x", ylabel="phi(x) = f(x, y*(x))", title="What the leader minimises", ylim=(0.8, 4.2))
+    reduced.set(xlabel="x", ylabel="phi(x) = f(x, y*(x))", ylim=(0.8, 4.2))
+    reduced.set_title("What the leader minimises")
 
 
 def draw_penalty(figure: Figure) -> None:
@@ -92,7 +93,9 @@ def draw_penalty(figure: Figure) -> None:
     curves.set(xlabel="x", ylabel="F_gamma(x)", title="The penalty comes up from below", ylim=(0.4, 3))
     curves.legend(frameon=False, fontsize=8)
     weights = np.logspace(-1, 3, 9)
-    found = [minimize_scalar(penalty, bounds=(0, 1.2), args=(gamma,), method="bounded") for gamma in weights]
+    found = [
+        minimize_scalar(penalty, bounds=(0, 1.2), args=(gamma,), method="bounded") for gamma in weights
+    ]
     missing = np.array([10 / 9 - search.fun for search in found])
     errors.loglog(weights, missing, "o-", color=BLUE, ms=4)
     errors.loglog(weights, missing[-1] * weights[-1] / weights, color=BLACK, ls=":", label="slope -1")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .appendix_h import table_h
+from .cleaning import table_3 as galet_table_3
 from .group_lasso import table_6
 from .meha import table_2, table_3, table_4, table_8
 from .svm import table_7
@@ -20,6 +21,7 @@ TABLES: dict[str, tuple[Callable[..., Table], str]] = {
     "meha-4": (table_4, "Table 4 of the MEHA paper: nonconvex lower level, large sizes"),
     "meha-6": (table_6, "Table 6 of the MEHA paper: group lasso"),
     "meha-8": (table_8, "Table 8 of the MEHA paper: strongly convex lower level"),
+    "galet-3": (galet_table_3, "Table 3 of the GALET paper; --data: MNIST as .npz"),
     "pbgd-h": (table_h, "Appendix H of the paper on global optimality"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ class Table:
         if len(cells) != len(self.headings):
             raise ValueError(f"{len(cells)} cells for {len(self.headings)} headings: {cells}")
         self.rows.append(tuple(str(cell) for cell in cells))
+        print("  ".join(self.rows[-1]), file=sys.stderr, flush=True)  # some rows take minutes
 
     def __str__(self) -> str:
         lines = [self.headings, ("---",) * len(self.headings), *self.rows]

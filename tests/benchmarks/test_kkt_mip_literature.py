@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.errors import ModelError
 
 MAX_PAIRS = 20
 SECONDS = 60.0  # for a case
@@ -72,26 +71,21 @@ def cases() -> list[dict]:
 @pytest.mark.slow
 def test_value_and_bound_meet_the_best_known():
     warnings.simplefilter("ignore")
-    missed, refused, count = [], [], 0
-    print(f"\n{'case':30} {'pairs':>5} {'value':>14} {'bound':>14} {'best known':>14} {'s':>7}")
+    missed, count = [], 0
+    print(f"\n{'case':30} {'pairs':>5} {'value':>14} {'bound':>14} {'best known':>14} {'CPU s':>7}")
     for case in cases():
         problem = build(case)
         pairs = len(problem.model.lower_in)
         if pairs > MAX_PAIRS:
             continue
         count += 1
-        known, began = best_known(case), time.perf_counter()
-        try:
-            value = problem.solve(method="kkt-mip", time_limit=SECONDS)
-        except ModelError as error:
-            refused.append(f"{case['name']}: {error}")
-            print(f"{case['name']:30} {pairs:5d} refused: {str(error)[:60]}")
-            continue
-        bound = problem.certificate.bound if problem.certificate is not None else None
+        known, began = best_known(case), time.process_time()
+        value = problem.solve(method="kkt-mip", time_limit=SECONDS)
+        bound = None if problem.certificate is None else problem.certificate.bound
         shown = np.nan if bound is None else bound
         print(
             f"{case['name']:30} {pairs:5d} {value:14.8g} {shown:14.8g} {known:14.8g} "
-            f"{time.perf_counter() - began:7.2f}"
+            f"{time.process_time() - began:7.2f}"
         )
         scale = 1 + abs(known)
         # A certified point below the best known value is no error of ours.
@@ -99,8 +93,5 @@ def test_value_and_bound_meet_the_best_known():
         is_proved = bound is not None and abs(value - bound) <= 1e-5 * scale
         if not (is_as_good and is_proved and problem.status == "optimal"):
             missed.append(case["name"])
-    print(f"{count} cases, {count - len(missed) - len(refused)} proved, {len(refused)} refused")
+    print(f"{count} cases, {count - len(missed)} proved")
     assert not missed
-    # What is refused names an unknown without bounds, which the user can give.
-    assert all("add bounds" in reason for reason in refused)
-    assert len(refused) <= 0.02 * count

@@ -145,3 +145,31 @@ def test_upper_constraint_over_several_followers(x):
     amounts = np.maximum(4 - prices, 0) / 2 + np.maximum(6 - prices, 0) / 2
     best = np.max(np.where(amounts <= 3 + 1e-12, prices * amounts, -np.inf))
     assert value == pytest.approx(best, abs=1e-4)
+
+
+def test_nonconvex_followers_are_searched_one_by_one(x):
+    def well(y, k, at):
+        return (y**2 - 1) ** 2 + 0.3 * (0.2 * k - at) * y
+
+    answers = [cp.Variable(name=f"y{k}") for k in range(4)]
+    followers = [
+        bm.Lower(cp.Minimize(well(y, k, x)), [y >= -2, y <= 2], variables=[y], name=f"well {k}")
+        for k, y in enumerate(answers)
+    ]
+    upper = cp.sum_squares(cp.hstack(answers) - 0.5) + (x - 0.1) ** 2
+    problem = bm.BilevelProblem(cp.Minimize(upper), [x >= -1, x <= 1], followers)
+    problem.solve()
+    # the answers on a grid, in x and in each y; of two wells of equal depth the better one for f
+    grid, values = np.linspace(-2, 2, 40_001), []
+    for at in np.linspace(-1, 1, 101):
+        depths = [well(grid, k, at) for k in range(4)]
+        best = [grid[depth <= depth.min() + 1e-9] for depth in depths]
+        values.append(sum(((y - 0.5) ** 2).min() for y in best) + (at - 0.1) ** 2)
+    assert problem.value <= min(values) + 1e-4
+    assert problem.certificate.accepted
+    at, right = float(x.value), [float(y.value) for y in answers]
+    for k in range(4):
+        wrong = [-value if j == k else value for j, value in enumerate(right)]
+        refused = bm.certify(problem, at, wrong)
+        if abs(0.2 * k - at) > 1e-2:  # else both wells are as deep
+            assert not refused.accepted and f"'well {k}'" in " ".join(refused.reasons)

@@ -87,3 +87,77 @@ def test_names_are_those_of_the_user(conditions):
     assert conditions.name_of(1) == "x"
     assert conditions.name_of(2) == "y"
     assert "multiplier" in conditions.name_of(conditions.pair_columns[0])
+
+
+def open_boxes(conditions):
+    """Boxes with some of their ends at infinity."""
+    for box, draw in boxes(conditions, 6):
+        low, high = box.low - 1.0, box.high + 1.0
+        low[conditions.pair_columns] = np.maximum(low[conditions.pair_columns], 0.0)
+        low[draw.random(conditions.n) < 0.3] = -np.inf
+        high[draw.random(conditions.n) < 0.3] = np.inf
+        yield Box(low, high), draw
+
+
+def test_ranges_hold_the_values_of_open_boxes(conditions):
+    for box, draw in open_boxes(conditions):
+        low, high = conditions.ranges(box)
+        for _ in range(50):
+            values = conditions.values(draw.uniform(np.maximum(box.low, -9), np.minimum(box.high, 9)))
+            assert np.all(low - 1e-9 <= values) and np.all(values <= high + 1e-9)
+
+
+def test_propagation_keeps_every_point_that_satisfies_the_rows(conditions):
+    """Rows are shifted so that they hold at a random point, which must then stay in the box."""
+    cut = 0
+    for box, draw in open_boxes(conditions):
+        z = draw.uniform(np.maximum(box.low, -3), np.minimum(box.high, 3))
+        shifted = _Shifted(conditions, conditions.values(z))
+        left = shifted.propagate(box, conditions.pair_rows[:1], 0.0)
+        assert np.all(left.low <= z + 1e-9) and np.all(z <= left.high + 1e-9)
+        cut += int(np.sum(left.low > box.low) + np.sum(left.high < box.high))
+    assert cut > 10
+
+
+class _Shifted(IntervalKKT):
+    """The same rows less their values at one point."""
+
+    def __init__(self, rows, shift):
+        self.__dict__.update(rows.__dict__)
+        self.shift = shift
+
+    def ranges(self, box):
+        low, high = super().ranges(box)
+        return low - self.shift, high - self.shift
+
+
+def reciprocal_wage():
+    """Zlobec (2001): F = -y0 / x with x free; stationarity alone bounds x, on each piece."""
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y", nonneg=True)
+    lower = bm.Lower(cp.Maximize(cp.sum(y)), [y[0] + x * y[1] <= 1], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(-y[0] / x), [], lower)
+
+
+def test_a_decided_pair_bounds_what_the_box_leaves_open():
+    problem = reciprocal_wage()
+    rows = IntervalKKT(problem.model, problem.parameter_values())
+    box = rows.first_box()
+    assert np.isinf(box.low[0]) and np.isinf(box.high[0])
+    # Which column belongs to -y0 <= 0: the one whose multiplier enters the first stationarity row only.
+    at = [k for k, row in enumerate(rows.pair_rows) if rows.is_linear[row]][0]
+    high = box.high.copy()
+    high[rows.pair_columns[at]] = 0.0
+    left = rows.propagate(Box(box.low, high), rows.pair_rows[:0], np.inf)
+    assert left.low[0] == pytest.approx(1.0, abs=1e-6)
+    assert rows.ranges(left)[0][0] == pytest.approx(-1.0, abs=1e-6)
+
+
+def test_propagation_finds_that_a_piece_is_empty():
+    problem = reciprocal_wage()
+    rows = IntervalKKT(problem.model, problem.parameter_values())
+    box = rows.first_box()
+    high = box.high.copy()
+    at = [k for k, row in enumerate(rows.pair_rows) if not rows.is_linear[row]][0]
+    high[rows.pair_columns[at]] = 0.0  # the price of the budget is at least 1
+    left = rows.propagate(Box(box.low, high), rows.pair_rows[:0], np.inf)
+    assert np.any(left.low > left.high)

@@ -17,7 +17,7 @@ from blomodel.inner.complementarity import (
     solve_globally,
     solve_locally,
 )
-from blomodel.inner.convex_qp import ConvexStatus, solve_convex_qp
+from blomodel.inner.convex_qp import ConvexProgram, ConvexStatus, solve_convex_qp
 
 Status = ComplementarityStatus
 
@@ -397,3 +397,18 @@ def test_bad_shapes_are_refused():
         solve_convex_qp(None, [1.0, 0.0], [[1.0]], [0.0], None, None)
     with pytest.raises(ValueError, match="pair"):
         solve_globally(ComplementarityQP(None, [1.0], None, None, [[1.0]], [1.0], [0], []))
+
+
+def test_a_piece_is_left_when_its_time_is_over():
+    n, rng = 300, np.random.default_rng(0)
+    factor = rng.normal(size=(n, n))
+    rows, right = rng.normal(size=(2 * n, n)), rng.uniform(1, 2, 2 * n)
+    program = ConvexProgram(factor @ factor.T, rng.normal(size=n), None, None, rows, right)
+    program.deadline = time.perf_counter() + 1e-3
+    began = time.process_time()
+    assert program.solve().status is ConvexStatus.FAILED
+    stopped = time.process_time() - began
+    program.deadline = np.inf
+    began = time.process_time()
+    assert program.solve().status is ConvexStatus.OPTIMAL
+    assert stopped < 0.5 * (time.process_time() - began)
