@@ -91,7 +91,7 @@ print(f"sparse: weights {w.value.round(4)}, {len(kept)} samples, {distance:.4f} 
 # The picture
 # -----------
 # Left: the samples, with circles as large as the weights that ``perturbed-gd`` gives them. Right: how
-# the upper objective falls.
+# the upper objective falls; values below 1e-16 are drawn there.
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 found = answers["perturbed-gd, rho = square"]
 left.scatter(*A, s=40, color="#000000", zorder=3, label="samples")
@@ -102,12 +102,10 @@ left.set(
     title="Weights that move the mean to the target", aspect="equal", xlim=(-3.2, 4.2), ylim=(-3, 4.2)
 )
 left.legend(frameon=False, loc="upper left", markerscale=0.6)
-colours = ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7")
-for (label, history), colour in zip(list(histories.items())[:5], colours, strict=True):
-    right.loglog(
-        np.maximum(history["iteration"], 1), np.maximum(history["value"], 1e-16), "o-", color=colour,
-        markersize=4, label=label,
-    )  # fmt: skip
+styles = (("#0072B2", "s"), ("#56B4E9", "o"), ("#E69F00", "x"), ("#009E73", "^"), ("#CC79A7", "v"))
+for (label, history), (colour, marker) in zip(list(histories.items())[:5], styles, strict=True):
+    falls = np.maximum(history["iteration"], 1), np.maximum(history["value"], 1e-16)
+    right.loglog(*falls, marker + "-", color=colour, markersize=6, alpha=0.8, label=label)
 right.set(xlabel="iterations", ylabel=r"$\|y - y_0\|^2$", title="Upper objective")
 right.legend(frameon=False)
 for panel in (left, right):

@@ -124,7 +124,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained"
 matters = truth[:, 0] > 0
 left.bar(np.flatnonzero(matters), x.value[matters], color="#0072B2", label="groups that matter")
 left.bar(np.flatnonzero(~matters), x.value[~matters], color="#E69F00", label="the others")
-left.set(xlabel="group", ylabel="weight $x_i$", title="A weight for each group")
+left.set(xlabel="group", ylabel="weight $x_i$", title="A weight for each group", ylim=(0, 38))
 right.plot(truth.ravel(), "-", color="#000000", linewidth=1, drawstyle="steps-mid", label="truth")
 right.plot(shared_y.value, "s", color="#D55E00", markersize=4, alpha=0.7, label="one weight")
 right.plot(y.value, "o", color="#0072B2", markersize=5, label="twelve weights")

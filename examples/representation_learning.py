@@ -68,37 +68,33 @@ M = M + free @ np.linalg.lstsq(validation @ free, validation_labels - validation
 best = 0.5 * np.sum((validation_labels - validation @ M) ** 2)
 
 
-def penalty(gamma: float, product: np.ndarray) -> float:
-    """Upper objective plus gamma times the lower gap; the least lower value is 0."""
-    upper = np.sum((validation_labels - validation @ product) ** 2)
-    return 0.5 * (upper + gamma * np.sum((train_labels - train @ product) ** 2))
-
-
-def least_penalty(gamma: float) -> float:
-    """Its global optimum over all products."""
+def penalised_optimum(gamma: float) -> float:
+    """Upper objective at the global optimum of the penalty problem."""
     stacked = np.vstack([validation, np.sqrt(gamma) * train])
     wanted = np.vstack([validation_labels, np.sqrt(gamma) * train_labels])
-    return penalty(gamma, np.linalg.lstsq(stacked, wanted, rcond=None)[0])
+    product = np.linalg.lstsq(stacked, wanted, rcond=None)[0]
+    return 0.5 * np.sum((validation_labels - validation @ product) ** 2)
 
 
-print(f"global optimum by linear algebra: {best:.3e}; with gamma = 10 {least_penalty(10.0):.3e}")
+print(f"global optimum by linear algebra: {best:.3e}")
+for gamma in (1.0, 10.0):
+    print(f"of the penalty problem with gamma = {gamma:g}: {penalised_optimum(gamma):.3e}")
 
 # %%
 # Gradient steps on the penalty
 # -----------------------------
 # PBGD in the Jacobi order adds the lower gap with the weight ``gamma`` and takes gradient steps in both
-# layers. It is run with more and more iterations from the same random start. The wide tolerance lets the
-# point of the penalty problem count as an answer, although its second layer is not yet the best.
+# layers, from a random start. The history holds the upper objective along the way.
 start = 0.5 * rng.standard_normal(W1.shape), 0.1 + 0.1 * rng.standard_normal(W2.shape)
-counts = (50, 100, 200, 400)
-errors: dict[float, list[float]] = {}
+errors: dict[float, tuple[np.ndarray, np.ndarray]] = {}
 for gamma in (1.0, 10.0):
-    errors[gamma] = []
-    for count in counts:
-        W1.value, W2.value = start
-        problem.solve("pbgd", gamma=gamma, max_steps=count, stop_at=0.0, tolerance=1.0)
-        errors[gamma].append(penalty(gamma, W1.value @ W2.value) - least_penalty(gamma))
-    print(f"gamma {gamma:g}: above the optimum", " ".join(f"{error:.1e}" for error in errors[gamma]))
+    W1.value, W2.value = start
+    problem.solve("pbgd", gamma=gamma, max_steps=800, stop_at=0.0)
+    history = problem.solution.history
+    errors[gamma] = history["iteration"], np.abs(history["value"] - penalised_optimum(gamma))
+    print(
+        f"gamma {gamma:g}: error {errors[gamma][1][0]:.1e} at first, {errors[gamma][1][-1]:.1e} at last"
+    )
 
 # %%
 # No settings
@@ -116,8 +112,10 @@ print(problem.certificate)
 # validation data, at the start and at the answer.
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 for (gamma, row), colour, marker in zip(errors.items(), ("#0072B2", "#E69F00"), "os", strict=True):
-    left.semilogy(counts, row, marker + "-", color=colour, label=rf"$\gamma$ = {gamma:g}")
-left.set(xlabel="iterations", ylabel="above the global optimum", title="PBGD on a nonconvex penalty")
+    left.semilogy(*row, marker + "-", color=colour, label=rf"$\gamma$ = {gamma:g}")
+left.set(
+    xlabel="iterations", ylabel="distance of $f$ from its optimum", title="PBGD on a nonconvex penalty"
+)
 left.legend(frameon=False)
 products = {"start": start[0] @ start[1], "auto": W1.value @ W2.value}
 for (name, product), colour in zip(products.items(), ("#999999", "#0072B2"), strict=True):
@@ -135,9 +133,8 @@ print(f"picture saved to {options.save}")
 # Is it right?
 # ------------
 # Everything is compared with the optima of linear algebra.
-for gamma, row in errors.items():
-    assert all(error > -1e-8 for error in row), "better than the global optimum of the penalty"
-    assert row[-1] < 0.01 * row[0], f"gamma {gamma:g}: no nearly linear rate: {row}"
+for gamma, (_, row) in errors.items():
+    assert row[-1] < 1e-4 * row[0], f"gamma {gamma:g}: not near the global optimum: {row[-1]}"
 assert abs(problem.value - best) < 1e-5
 assert 0.5 * np.sum((train_labels - train @ W1.value @ W2.value) ** 2) < 1e-6
-print("checked: errors fall a hundredfold and more; auto is at the global optimum")
+print("checked: the errors of PBGD fall by more than 1e4; auto is at the global optimum")

@@ -38,7 +38,7 @@ def run_barrier(
     Parameters
     ----------
     advance : callable
-        Does n iterations with a step and returns the largest entry of their mean direction.
+        Does n iterations with a step.
     figures : array
         What the loop leaves: the mean of what ``measure`` names, of the squared direction, last lambda.
     """
@@ -53,6 +53,17 @@ def run_barrier(
             "lambda": figures[2],
         }
 
+    first_x, first_y, done = x.copy(), y.copy(), np.zeros(1)
+
+    def begin_stretch() -> None:
+        first_x[:], first_y[:], done[0] = x, y, 0
+
+    def mean_direction(n: int, step: float) -> float:
+        advance(n, step)
+        done[0] += n
+        moved = max(np.abs(x - first_x).max(initial=0), np.abs(y - first_y).max(initial=0))
+        return float(moved / (done[0] * step))
+
     settled: list[float] = []  # the steps whose zigzag has come to rest, and where
     ends: list[np.ndarray] = []
     limits: list[np.ndarray] = []
@@ -64,12 +75,12 @@ def run_barrier(
             share = max_iterations / (FIRST_SHARE * FACTOR**stage)
             size = run_in_slices(
                 run,
-                lambda n, step=each: advance(n, step),  # type: ignore[misc]
+                lambda n, step=each: mean_direction(n, step),  # type: ignore[misc]
                 max_iterations=left if is_given else int(min(np.ceil(left / 2), share)),
                 tolerance=run.tolerance,
                 report=lambda step=each: report(step),  # type: ignore[misc]
                 first_slice=FIRST_SLICE,
-                growth=10.0,  # a mean over more iterations says more
+                begin_stretch=begin_stretch,
             )
             left = max_iterations - (run.iterations - first)
             if left <= 0 or not np.isfinite(size):

@@ -218,27 +218,29 @@ def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., 
         else:
             compiled_project(spec, point)
 
-    own = {"project": project, "descend": partial(_descend, project)}
+    own = {compiled_project: project, moves.descend: partial(_descend, project)}
 
     def plain(function: Any) -> Callable[..., float]:
-        names = dict(function.__globals__) | own
+        names = dict(function.__globals__)
         for used in function.__code__.co_names:
-            inner = getattr(names.get(used), "py_func", None)
-            if inner is not None and used not in own and _projects(inner, own.keys()):
-                names[used] = plain(inner)
+            kernel = names.get(used)
+            if not hasattr(kernel, "py_func"):
+                continue
+            if kernel in own:
+                names[used] = own[kernel]
+            elif _calls(kernel.py_func, own):
+                names[used] = plain(kernel.py_func)
         copy: Callable[..., float] = types.FunctionType(function.__code__, names, function.__name__)
         return copy
 
     return plain(loop.py_func)
 
 
-def _projects(function: Any, own: Collection[str]) -> bool:
-    """Whether a kernel projects, itself or through a kernel that it calls."""
-    used = function.__code__.co_names
-    inner = (getattr(function.__globals__.get(name), "py_func", None) for name in used)
-    if not set(own).isdisjoint(used):
-        return True
-    return any(_projects(each, own) for each in inner if each is not None)
+def _calls(function: Any, wanted: Collection[Any]) -> bool:
+    """Whether a kernel calls one of the wanted ones, itself or through a kernel that it calls."""
+    used = [function.__globals__.get(name) for name in function.__code__.co_names]
+    kernels = [kernel for kernel in used if hasattr(kernel, "py_func")]
+    return any(kernel in wanted or _calls(kernel.py_func, wanted) for kernel in kernels)
 
 
 def _descend(

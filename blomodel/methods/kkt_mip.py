@@ -54,9 +54,9 @@ class KktMip:
     the tree tries both sides, so no bound on the multipliers (no "big M") is asked for or assumed.
     A node drops the complementarity of the pairs not yet decided: a linear program, solved by HiGHS
     from its parent's basis, or a convex quadratic one. Rows that follow from strong duality keep
-    answers and multipliers together where complementarity is dropped. Products of x, y and multipliers, and other
-    nonlinear terms, are enclosed by linear ones over boxes, which the tree then divides too. At a
-    time limit the best point and the bound so far are returned.
+    answers and multipliers together where complementarity is dropped. Products of x, y and
+    multipliers, and other nonlinear terms, are enclosed by linear ones over boxes, which the tree then
+    divides too. At a time limit the best point and the bound so far are returned.
     """
 
     name: ClassVar[str] = "kkt-mip"

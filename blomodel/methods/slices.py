@@ -26,7 +26,7 @@ def run_in_slices(
     tolerance: float,
     report: Callable[[], dict[str, float]],
     first_slice: int = 1,
-    growth: float = GROWTH,
+    begin_stretch: Callable[[], None] | None = None,
 ) -> float:
     """Call ``loop(n)`` until its residual is small or the iterations are used up.
 
@@ -40,8 +40,10 @@ def run_in_slices(
         Residual at which to stop.
     report : callable
         Figures for the history, asked once for each slice.
-    first_slice, growth : int, float
-        Iterations before the first test, and how much longer each next stretch is.
+    first_slice : int
+        Iterations before the first test.
+    begin_stretch : callable, optional
+        Called where the iterations up to the next test begin.
 
     Returns
     -------
@@ -50,7 +52,9 @@ def run_in_slices(
     """
     limit = max_iterations if run.max_iterations is None else min(max_iterations, run.max_iterations)
     residual, pace = float("inf"), 0.0  # pace: seconds for an iteration
-    for stretch in _stretches(max(1, first_slice), growth, limit):
+    for stretch in _stretches(max(1, first_slice), limit):
+        if begin_stretch is not None:
+            begin_stretch()
         while stretch > 0:
             is_long = stretch * pace > LONG
             count = min(stretch, max(1, int(SLICE / pace))) if is_long else stretch
@@ -66,11 +70,11 @@ def run_in_slices(
     return residual
 
 
-def _stretches(first: int, growth: float, total: int) -> Iterator[int]:
+def _stretches(first: int, total: int) -> Iterator[int]:
     """Numbers of iterations that grow from ``first`` and sum up to ``total``."""
     length = first
     while total > 0:
         stretch = min(length, total)
         total -= stretch
         yield stretch
-        length = math.ceil(growth * length)
+        length = math.ceil(GROWTH * length)

@@ -114,6 +114,16 @@ class SpatialTree:
             return []
         value, z = self._minimise(relaxation)
         bound = max(node.bound, value, relaxation.least)
+        if self._is_open(relaxation.box) and not np.any(node.sides == FREE):
+            # Linear estimators need finite ends; on a decided piece single rows may give them.
+            tight = self.kkt.pair_rows[node.sides == TIGHT]
+            box = self.kkt.propagate(relaxation.box, tight, self.cutoff)
+            if np.any(box.low > box.high):
+                self.closed = min(self.closed, max(node.bound, self.cutoff))
+                return []
+            relaxation = self._relax(box, node.sides)
+            value, z = self._minimise(relaxation)
+            bound = max(node.bound, value, relaxation.least)
         if bound < self.cutoff and z is not None:
             self._ask(z)
         if bound >= self.cutoff:
@@ -121,6 +131,10 @@ class SpatialTree:
             self.closed = min(self.closed, bound if np.isfinite(bound) else self.cutoff)
             return []
         return self._divide(_Node(bound, node.serial, node.sides, relaxation.box), relaxation, z)
+
+    def _is_open(self, box: Box) -> bool:
+        columns = self.kkt.curved_columns
+        return bool(np.any(np.isinf(box.low[columns]) | np.isinf(box.high[columns])))
 
     def _with_sides(self, box: Box, sides: Array) -> Box:
         low, high = box.low.copy(), box.high.copy()
@@ -131,8 +145,6 @@ class SpatialTree:
         """The node's relaxation after its ranges were tightened; None when nothing better is in it."""
         columns = self.kkt.curved_columns
         box = self._level_set(box)
-        if np.any(np.isinf(box.low[columns]) | np.isinf(box.high[columns])):
-            box = self.kkt.propagate(box, self.kkt.pair_rows[node.sides == TIGHT], self.cutoff)
         if np.any(box.low > box.high):
             return None
         is_root = node.bound == -np.inf and np.all(node.sides == FREE)
@@ -199,7 +211,7 @@ class SpatialTree:
             slopes = np.array([slope for slope, _ in self.tangents])
             A_in = np.vstack([A_in, np.hstack([slopes, np.full((len(slopes), 1), -1.0)])])
             b_in = np.concatenate([b_in, [-constant for _, constant in self.tangents]])
-        least = kkt.ranges(box)[0][0]
+        least = kkt.least_objective(box)
         least -= SAFE * (1 + abs(least)) if np.isfinite(least) else 0.0
         return _Relaxation(A_eq, b_eq, A_in, b_in, box, has_level, spread, least)
 

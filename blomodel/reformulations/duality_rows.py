@@ -5,8 +5,8 @@ On every piece complementarity holds, so that stationarity times :math:`y - Yx`,
 .. math:: (y - Yx)^T (Hy + c) = \sum_i \lambda_i (v_i + (B + AY)_i x) + \mu^T (w + (E_x + E_y Y) x)
 
 where the lower rows are :math:`Bx + Ay + v \le 0` and :math:`E_x x + E_y y + w = 0`. A relaxation that
-drops complementarity loses this. With :math:`\beta_i \ge (B + AY)_i x`, the signs of the multipliers and a
-tangent of the convex left-hand side, a linear row is left. It often bounds the multipliers: where
+drops complementarity loses this. With :math:`\beta_i \ge (B + AY)_i x`, the signs of the multipliers
+and a tangent of the convex left-hand side, a linear row is left. It often bounds the multipliers: where
 :math:`v_i + \beta_i < 0` for all i, :math:`Yx` is an inner point of the lower level for every x.
 The row for Y = 0 is that of Kleinert, Labbé, Plein and Schmidt (2021).
 """

@@ -26,6 +26,7 @@ from blomodel.compiler.tape import Tape
 Array = np.ndarray
 MAX_CORNERS = 16  # estimators of one row from each side
 MAX_SLOPE = 1e9  # larger numbers in a row cost the linear programs their accuracy
+LARGEST = float(np.finfo(float).max)
 MAX_SWEEPS = 20  # rounds of propagation through all rows
 SMALL_CHANGE = 1e-3  # relative: less in a round of propagation is not worth the next
 ROUNDING = 1e-9  # relative: room for rounding in a propagated range
@@ -134,7 +135,7 @@ class IntervalKKT:
                     unit = np.zeros(tape.n_outputs)
                     unit[row] = 1.0
                     bounds[pullback.input_names[-1]] = (unit, unit)
-                    found = intervals(pullback, bounds)
+                    found = _without_overflow(*intervals(pullback, bounds))
                     low[first + row, columns] = found[0][kept]
                     high[first + row, columns] = found[1][kept]
             first += tape.n_outputs
@@ -142,13 +143,17 @@ class IntervalKKT:
 
     def ranges(self, box: Box) -> tuple[Array, Array]:
         """Bounds of all rows over the box by interval arithmetic; its ends may be infinite."""
-        low, high = [], []
-        for tape, _, has_multipliers in self._parts:
-            ends = [self._inputs(end, has_multipliers) for end in (box.low, box.high)]
-            found = intervals(tape, dict(zip(tape.input_names, zip(*ends, strict=True), strict=True)))
-            low.append(found[0])
-            high.append(found[1])
-        return np.concatenate(low), np.concatenate(high)
+        found = [self._range(box, tape, has_multipliers) for tape, _, has_multipliers in self._parts]
+        return np.concatenate([low for low, _ in found]), np.concatenate([high for _, high in found])
+
+    def least_objective(self, box: Box) -> float:
+        """A lower bound of f over the box."""
+        return float(self._range(box, self.model.f, False)[0][0])
+
+    def _range(self, box: Box, tape: Tape, has_multipliers: bool) -> tuple[Array, Array]:
+        ends = [self._inputs(end, has_multipliers) for end in (box.low, box.high)]
+        bounds = dict(zip(tape.input_names, zip(*ends, strict=True), strict=True))
+        return _without_overflow(*intervals(tape, bounds))
 
     def propagate(self, box: Box, tight: Array, cutoff: float) -> Box:
         """The part of the box that each row alone leaves, and f <= ``cutoff``; maybe none.
@@ -170,7 +175,7 @@ class IntervalKKT:
                 # Nothing is rounded in a row that holds one unknown only.
                 room = np.where(held.sum(axis=1) > held[:, j], ROUNDING, 0.0)
                 slope = slope_low[:, j], slope_high[:, j]
-                box = self._cut(box, j, np.where(is_equal, room, np.inf), right + room, slope)
+                box = self._cut(box, int(j), np.where(is_equal, room, np.inf), right + room, slope)
                 if box.low[j] > box.high[j]:
                     return box
             change = _finite_change(before.low, box.low) + _finite_change(before.high, box.high)
@@ -208,7 +213,9 @@ class IntervalKKT:
                 continue
             below.append(self._estimators(row, box, low[row], high[row]))
             above.append(self._estimators(row, box, high[row], low[row]))
-        return below, above, high - low
+        with np.errstate(invalid="ignore"):
+            spread = np.where(np.isinf(low) | np.isinf(high), np.inf, high - low)
+        return below, above, spread
 
     def _estimators(self, row: int, box: Box, at_low: Array, at_high: Array) -> LinearRows:
         """One estimator for each usable corner, with the slopes that belong to its low and high ends."""
@@ -230,11 +237,18 @@ class IntervalKKT:
             corner, slope = np.clip(0.0, box.low, box.high), at_low.copy()
             corner[varies] = np.where(is_high, box.high[varies], box.low[varies])
             slope[varies] = np.where(is_high, at_high[varies], at_low[varies])
+            if not np.all(np.isfinite(slope)):
+                break  # an infinite slope that does not vary: no corner is usable
             constant = float(self.values(corner)[row]) - float(slope @ corner)
             if abs(constant) <= MAX_SLOPE:
                 matrix.append(slope)
                 right.append(constant)
         return LinearRows(np.array(matrix).reshape(-1, self.n), np.array(right))
+
+
+def _without_overflow(low: Array, high: Array) -> tuple[Array, Array]:
+    """Ranges whose nearer end is a number: what overflowed is large, but it is not infinite."""
+    return np.minimum(low, LARGEST), np.maximum(high, -LARGEST)
 
 
 def _quotient(low: Array, high: Array, slope_low: Array, slope_high: Array) -> tuple[Array, Array]:

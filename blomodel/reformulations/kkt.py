@@ -218,8 +218,13 @@ def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None
 
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:
     """Whether no eigenvalue is below zero, relative to the largest entry."""
-    lowest = np.linalg.eigvalsh((matrix + matrix.T) / 2).min(initial=0)
-    return bool(lowest >= -1e-9 * (1 + np.abs(matrix).max(initial=0)))
+    shifted = (matrix + matrix.T) / 2
+    shifted[np.diag_indices_from(shifted)] += 1e-9 * (1 + np.abs(matrix).max(initial=0))
+    try:
+        np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def positive_part(matrix: np.ndarray) -> np.ndarray:

@@ -49,9 +49,15 @@ def information(name: str) -> MethodInfo:
     return next(info for info in bm.methods() if info.name == name)
 
 
-def if_there(page: str, text: str) -> str:
-    """The text, where the page that it is about exists."""
-    return text if (PAGES / page).exists() else ""
+def if_there(page: str, before: str = "", after: str = "") -> str:
+    """A link to a page with the text around it, where the page exists; an entry of a contents list."""
+    path = PAGES / page
+    if not path.exists():
+        return ""
+    if not before:
+        return path.stem
+    title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return f"{before}[{title}](/{page}){after}"
 
 
 def method_table() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,9 @@ def main() -> None:
     options = parser.parse_args()
     began = time.perf_counter()
     print(TABLES[options.table][0](options.data, quick=options.quick))
-    print(f"\nMade in {time.perf_counter() - began:.0f} s.")
+    seconds = time.perf_counter() - began
+    load = f", load {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(f"\nMade in {seconds:.0f} s on {os.cpu_count()} cores{load}.")
 
 
 if __name__ == "__main__":

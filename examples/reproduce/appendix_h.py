@@ -16,7 +16,7 @@ from .models import (
 )
 from .table import Table, timed
 
-HEADINGS = ("experiment", "gamma", "iterations", "upper error", "lower error", "seconds", "paper")
+HEADINGS = ("experiment", "gamma", "iterations", "upper error", "lower error", "CPU seconds", "paper")
 PAPER = "nearly linear to about 1e-5"
 
 

@@ -69,7 +69,7 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
     source = f"MNIST, {len(noisy)} samples" if data else "digits of scikit-learn (MNIST with --data)"
     table = Table(
         f"Table 3 of the GALET paper: hyper-cleaning, linear model, {source}",
-        ("method", "test accuracy, %", "F1, %", "iterations", "seconds (method alone)", "paper, %"),
+        ("method", "test accuracy, %", "F1, %", "iterations", "CPU seconds", "paper, %"),
     )
     runs = settings(len(noisy), 50 if quick else 450)
     for label in ("pbgd, gauss-seidel", "galet") if quick else tuple(runs):
@@ -77,14 +77,14 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
         x.value, weights.value = np.zeros(x.shape), np.zeros(weights.shape)
         with timed() as clock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            problem.solve(name, time_limit=2.0 if quick else 100.0, **wishes)
+            problem.solve(name, time_limit=100.0, **wishes)
         solution = problem.solution
         accuracy = np.mean((test[0] @ weights.value).argmax(axis=1) == test[1])
         f1 = f1_score(x.value < 0, is_wrong)
         iterations = f"{solution.iterations}" + (" (time limit)" if solution.stopped_by else "")
         table.add(
             label, f"{100 * accuracy:.2f}", f"{100 * f1:.1f}", iterations,
-            f"{clock.seconds:.1f} ({solution.solve_time:.1f})", PAPER[label],
+            f"{clock.seconds:.1f}", PAPER[label],
         )  # fmt: skip
         table.figures[label] = accuracy, f1
     table.remarks.append(

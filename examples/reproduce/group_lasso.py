@@ -56,7 +56,7 @@ def table_6(data: Path | None = None, *, quick: bool = False) -> Table:
             "validation error",
             "test error",
             "of no model",
-            "seconds",
+            "CPU seconds",
             "paper",
         ),
     )

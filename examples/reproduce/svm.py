@@ -25,10 +25,10 @@ PAPER = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
-    "blocc": {"gamma": 20.0, "time_limit": 3.0},
-    "lv-hba": {"time_limit": 3.0},
-    "bic-gaffa": {"time_limit": 3.0},
-    "gam": {"step_size": 0.1, "max_steps": 50, "time_limit": 3.0},
+    "blocc": {"gamma": 20.0},
+    "lv-hba": {"max_steps": 50},
+    "bic-gaffa": {"max_steps": 20_000},
+    "gam": {"step_size": 0.1, "max_steps": 20},
 }
 
 
@@ -99,7 +99,7 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
     source = "Pima" if data else "scikit-learn's diabetes data (Pima with --data)"
     table = Table(
         f"Table 7 of the ALT-PBGD paper: {source}, {n_splits} splits",
-        ("method", "test accuracy", "upper objective", "seconds a split", "splits", "paper"),
+        ("method", "test accuracy", "upper objective", "CPU seconds a split", "splits", "paper"),
     )
     for name, rows in found.items():
         if not rows:
@@ -115,7 +115,7 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
         )  # fmt: skip
     table.remarks.append(
         f"auto proved the least upper objective on {proofs} of {n_splits} splits; it runs until it "
-        "ends, the other methods may take 3 s and then stop at their last point."
+        "ends, lv-hba takes 50 steps, bic-gaffa 20000 and gam 20 with step 0.1."
     )
     table.figures = {"proofs": proofs, "n_splits": n_splits, "found": found, "failures": failures}
     return table

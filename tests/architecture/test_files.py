@@ -95,5 +95,7 @@ def test_versions_agree() -> None:
 )
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    # What is made when the pages are built is checked there, by docs/_sphinx/check_links.py.
+    targets = [target for target in targets if "generated/" not in target]
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing

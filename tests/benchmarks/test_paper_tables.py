@@ -13,8 +13,8 @@ import pytest
 
 pytestmark = pytest.mark.benchmark
 
-_here = Path(__file__).parent.parent / "unit" / "papers" / "paper_models.py"
-_spec = importlib.util.spec_from_file_location("paper_models", _here)
+_here = Path(__file__).parents[2] / "examples" / "reproduce" / "models.py"
+_spec = importlib.util.spec_from_file_location("models", _here)
 models = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(models)
 

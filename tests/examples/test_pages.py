@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.compiler import rules
 from blomodel.methods import registry
 

@@ -143,7 +143,7 @@ def test_a_decided_pair_bounds_what_the_box_leaves_open():
     rows = IntervalKKT(problem.model, problem.parameter_values())
     box = rows.first_box()
     assert np.isinf(box.low[0]) and np.isinf(box.high[0])
-    # Which column belongs to -y0 <= 0: the one whose multiplier enters the first stationarity row only.
+    # The signs of y are the linear pairs; y0 comes first.
     at = [k for k, row in enumerate(rows.pair_rows) if rows.is_linear[row]][0]
     high = box.high.copy()
     high[rows.pair_columns[at]] = 0.0
@@ -161,3 +161,17 @@ def test_propagation_finds_that_a_piece_is_empty():
     high[rows.pair_columns[at]] = 0.0  # the price of the budget is at least 1
     left = rows.propagate(Box(box.low, high), rows.pair_rows[:0], np.inf)
     assert np.any(left.low > left.high)
+
+
+def test_what_overflows_is_large_but_not_infinite():
+    """At x = 2000 the answer y = exp(-x) is positive, though exp(x) is no floating point number."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.exp(x) * cp.square(y) / 2 - y), [-5 <= y, y <= 5], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x + y), [x >= 2000], lower)
+    rows = IntervalKKT(problem.model, problem.parameter_values())
+    box = rows.first_box()
+    high = box.high.copy()
+    high[rows.pair_columns] = 0.0
+    left = rows.propagate(Box(box.low, high), rows.pair_rows[:0], np.inf)
+    assert np.all(left.low <= left.high)
+    assert 0 < left.high[1] < 1e-300

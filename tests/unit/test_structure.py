@@ -160,7 +160,7 @@ def test_sampled_strong_convexity_says_so():
         ([lambda x, y: x[0] - 2 * x[1] == 1], "affine subspace of 2 entries"),
         (
             [lambda x, y: x[0] + 2 * x[1] <= 1, lambda x, y: 3 * x[0] - x[1] <= 2],
-            "polyhedron by a QP of 2 entries",
+            "polyhedron of 2 entries",
         ),
         ([lambda x, y: cp.sum(cp.exp(x)) <= 3], "curved set without a simple projection"),
     ],

@@ -27,9 +27,10 @@ def test_example_1_reaches_the_global_set_without_settings(start):
     problem.solve(method="galet")
     assert optimality_gap(x.value, y.value) < 1e-12
     history = problem.solution.history
-    for measure in ("R_x", "R_w", "R_y"):
-        assert history[measure][-1] < 1e-12
-    assert history["R_x"][0] + history["R_w"][0] + history["R_y"][0] > 0.1
+    figures = [history[measure] for measure in ("R_x", "R_w", "R_y")]
+    known = [figure[np.isfinite(figure)] for figure in figures]  # R_y is left out where it would take long
+    assert max(figure[-1] for figure in known) < 1e-12
+    assert sum(figure[0] for figure in known) > 0.1
 
 
 @pytest.mark.parametrize("start", STARTS)

@@ -1,5 +1,8 @@
 """MEHA on the problems of its paper, whose solutions are known, without settings."""
 
+import importlib.util
+from pathlib import Path
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -8,6 +11,13 @@ import blomodel as bm
 import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run
+
+_here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
+_spec = importlib.util.spec_from_file_location("models", _here)
+models = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(models)
+strongly_convex, merely_convex = models.strongly_convex, models.merely_convex
+nonconvex, lasso = models.nonconvex, models.lasso
 
 
 def run_method(problem, name="meha", start=None, max_iterations=None, **settings):
@@ -26,40 +36,6 @@ def run_method(problem, name="meha", start=None, max_iterations=None, **settings
 
 def error(point, solution):
     return np.linalg.norm(point - solution) / np.linalg.norm(solution)
-
-
-def strongly_convex(n, matrix=None):
-    """(77): x = y = e/2 for A = I."""
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    matrix = np.eye(n) if matrix is None else matrix
-    lower = bm.Lower(cp.Minimize(0.5 * cp.quad_form(y, matrix) - x @ y), variables=[y])
-    upper = 0.5 * cp.sum_squares(x - 1) + 0.5 * cp.quad_form(y, matrix)
-    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
-
-
-def merely_convex(n):
-    """(18): x = y_1 = y_2 = e; the lower level does not see y_2."""
-    x, first, second = cp.Variable(n, name="x"), cp.Variable(n), cp.Variable(n)
-    g = 0.5 * cp.sum_squares(first) - x @ first
-    lower = bm.Lower(cp.Minimize(g), variables=[first, second])
-    upper = 0.5 * cp.sum_squares(x - second) + 0.5 * cp.sum_squares(first - 1)
-    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
-
-
-def nonconvex(n):
-    """(19) with a = 2, c = 2."""
-    x, y = cp.Variable(name="x"), cp.Variable(n, name="y")
-    lower = bm.Lower(cp.Minimize(cp.sum(cp.nlp.sin(x + y - 2))), variables=[y])
-    return bm.BilevelProblem(cp.Minimize(cp.square(x - 2) + cp.sum_squares(y - 4)), [], lower)
-
-
-def lasso(n):
-    """(20): y = 0 in the first half with x >= 1/n, y = -1/n in the second with x = 0."""
-    v = np.repeat([1.0, -1.0], n // 2) / n
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    g = 0.5 * cp.sum_squares(y - v) + cp.sum(cp.multiply(x, cp.abs(y)))
-    lower = bm.Lower(cp.Minimize(g), variables=[y])
-    return bm.BilevelProblem(cp.Minimize(cp.sum(y)), [0 <= x, x <= 1], lower)
 
 
 @pytest.mark.parametrize("n", [1, 10])

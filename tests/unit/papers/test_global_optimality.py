@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-_here = Path(__file__).with_name("paper_models.py")
-_spec = importlib.util.spec_from_file_location("paper_models", _here)
+_here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
+_spec = importlib.util.spec_from_file_location("models", _here)
 models = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(models)
 

@@ -11,8 +11,8 @@ from blomodel.kernels import machine
 import blomodel as bm
 from blomodel.compiler.hoisting import signed_factor
 
-_here = Path(__file__).with_name("paper_models.py")
-_spec = importlib.util.spec_from_file_location("paper_models", _here)
+_here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
+_spec = importlib.util.spec_from_file_location("models", _here)
 models = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(models)
 

@@ -1,0 +1,92 @@
+"""The papers' tables at small size: the command runs, and its figures are those that are known."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def reproduce(monkeypatch):
+    """Make a table as the command does, but keep its numbers."""
+    monkeypatch.syspath_prepend(str(ROOT))
+
+    def make(name):
+        from examples.reproduce.__main__ import TABLES
+
+        return TABLES[name][0](None, quick=True)
+
+    return make
+
+
+def command(*arguments):
+    """Run it in a process of its own, with the folder of the project on the path as for a user."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        [sys.executable, "-m", "examples.reproduce", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def test_the_command_prints_a_table_in_markdown():
+    run = command("meha-8", "--quick")
+    assert run.returncode == 0, run.stderr
+    assert "| 20 | meha |" in run.stdout and "0.166 s |" in run.stdout
+    assert "Made in" in run.stdout
+
+
+def test_the_command_names_the_tables_it_has():
+    run = command("meha-9")
+    assert run.returncode == 2
+    for name in ("svm", "meha-2", "meha-3", "meha-4", "meha-6", "meha-8", "galet-3", "pbgd-h"):
+        assert name in run.stderr
+
+
+def test_support_vector_machine_is_proved_optimal_on_every_split(reproduce):
+    figures = reproduce("svm").figures
+    assert figures["proofs"] == figures["n_splits"] == 2
+    for (_, best, _), (_, other, _) in zip(
+        figures["found"]["auto"], figures["found"]["bic-gaffa"], strict=True
+    ):
+        assert best <= other + 1e-6
+
+
+@pytest.mark.parametrize("name", ["meha-2", "meha-3", "meha-8"])
+def test_synthetic_problems_reach_their_known_solutions(reproduce, name):
+    table = reproduce(name)
+    assert table.figures
+    for row, (error, _) in table.figures.items():
+        assert error < 1e-3, row
+
+
+def test_group_lasso_with_a_weight_for_each_group_is_better_than_with_one(reproduce):
+    figures = reproduce("meha-6").figures
+    assert figures[60, "meha"][0] < 0.9 * figures[60, "grid-search"][0]
+    assert figures[60, "meha"][0] < figures[60, "random-search"][0]
+
+
+def test_errors_of_appendix_h_fall(reproduce):
+    figures = reproduce("pbgd-h").figures
+    for gamma in (10.0, 100.0):
+        assert sum(figures["H.1", gamma, 300]) < 0.5 * sum(figures["H.1", gamma, 100])
+    for gamma in (0.1, 1.0, 10.0):
+        assert figures["H.2", gamma, 100][0] < 1e-5
+    polluted, clean = figures["weights"]
+    assert polluted < clean
+
+
+def test_cleaning_finds_wrong_labels(reproduce):
+    figures = reproduce("galet-3").figures
+    accuracy, f1 = figures["pbgd, gauss-seidel"]
+    assert accuracy > 0.85 and f1 > 0.8
+    assert figures["galet"][0] > 0.8
