@@ -17,10 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.builder import Piece, TapeBuilder
+from blomodel.compiler.linear_map import linear_map
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
-# jacobian() keeps at most this many numbers of dense rows at a time.
+# jacobian() keeps at most this many numbers of dense rows at a time; a larger matrix is first looked
+# for in the tape's structure.
 _CHUNK = 1 << 20
 
 
@@ -363,12 +365,22 @@ def _push_forward(tape: Tape, wrt: tuple[str, ...]) -> Tape:
 
 
 def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> sp.csc_array:
-    """The Jacobian at a point, from one run of a derivative tape for each row or column."""
+    """The Jacobian at a point.
+
+    A large one of a linear tape is read off the tape; any other takes one run of a derivative tape for
+    each row or column.
+    """
     names = _names(wrt, tape)
     width = sum(tape.input_size(name) for name in names)
     shape = (tape.n_outputs, width)
     if 0 in shape:
         return sp.csc_array(shape)
+    if tape.n_outputs * width > _CHUNK:
+        known = linear_map(tape, names, point)
+        if known is not None:
+            matrix = sp.csc_array(known)
+            matrix.eliminate_zeros()
+            return matrix
     by_rows = tape.n_outputs < width
     derivative = (vjp if by_rows else jvp)(tape, names)
     n_seeds, n_results = shape if by_rows else shape[::-1]
