@@ -41,11 +41,14 @@ from .prox import N_COLUMNS as PENALTY_COLUMNS
     TERMS,  # where the rows of coefficients lie; see ROW
     N_VECTORS,  # at least 1
     VECTORS,  # where in the layout the offsets of the vectors begin
+    IS_LIGHT,  # 1: steady, combined from two vectors, and there are no instructions
+    SLOPES,  # how many slopes the loops have taken so far; steps done at once count one by one
     INPUTS,
-) = range(13)
+) = range(15)
 N_WEIGHTS = 2
 ROW = 1 + N_WEIGHTS  # numbers for each coefficient
 CHECK = 8  # inner steps between two looks at how far y still moves
+_ONE = np.uint64(1)
 BLOCK = np.uint64(256)  # entries on which several steps are done before the next are begun
 
 
@@ -55,11 +58,11 @@ def _add_product(w, n, factor, vector, out):
         w[out + i] += factor * w[vector + i]
 
 
-@helper
+@inlined
 def _number(w, layout, row):
     """Own (row 0), constant (row 1) or the coefficient of a vector, at the present weights."""
-    at, weights = layout[TERMS] + ROW * row, layout[INPUTS]
-    return w[at] + w[at + 1] * w[weights] + w[at + 2] * w[weights + 1]
+    at, weights = np.uint64(layout[TERMS] + ROW * row), np.uint64(layout[INPUTS])
+    return w[at] + w[at + _ONE] * w[weights] + w[at + _ONE + _ONE] * w[weights + _ONE]
 
 
 @helper
@@ -166,7 +169,7 @@ def _steady_steps(w, point, rest, n, own, step, count, amounts, has_l1, bounds, 
                     w[point + i] = _cut(value, bounds[i], bounds[n + i])
 
 
-@inlined
+@helper
 def _steady_descent(w, layout, step, steps, tolerance, amounts, has_l1, bounds, has_box, before):
     """Steps along a steady slope with absolute values or bounds; returns the last move over the step."""
     n, point, rest = np.uint64(layout[OUTPUT_SIZE]), np.uint64(layout[POINT]), np.uint64(layout[OUTPUT])
@@ -189,6 +192,7 @@ def _steady_descent(w, layout, step, steps, tolerance, amounts, has_l1, bounds, 
             if not moved > tolerance:
                 break
         ahead = min(CHECK, steps - done)
+    layout[SLOPES] += done
     return moved
 
 
@@ -225,6 +229,7 @@ def _steady_jump(w, layout, step, steps, tolerance):
     length, factor, moved = 0.0, 1.0, size
     for k in range(steps):
         length += factor
+        layout[SLOPES] += 1
         if k % CHECK == 0 or k == steps - 1:
             moved = abs(factor) * size
             if not moved > tolerance:
@@ -255,11 +260,13 @@ def descend_at(
     if is_steady and n_penalty == 0 and n_set == 0:
         if tolerance > 0.0:
             return _steady_jump(w, layout, step, steps, tolerance)
-        # One step does for all of them, see _steady_jump.
-        length, factor = 0.0, 1.0 - step * _number(w, layout, 0)
-        for _ in range(steps):
-            length = 1.0 + factor * length
-        step, steps = step * length, 1
+        if steps > 1:
+            # One step does for all of them, see _steady_jump.
+            length, factor = 0.0, 1.0 - step * _number(w, layout, 0)
+            for _ in range(steps):
+                length = 1.0 + factor * length
+            layout[SLOPES] += steps - 1
+            step, steps = step * length, 1
     # Absolute values and bounds of all entries, in their order, are done here.
     has_l1 = has_box = False
     if n_penalty == 1:
@@ -277,6 +284,7 @@ def descend_at(
         )
     moved = 0.0
     for k in range(steps):
+        layout[SLOPES] += 1
         is_checked = tolerance > 0.0 and (k % CHECK == 0 or k == steps - 1)
         if is_checked:
             _keep(w, point, n, before)
@@ -294,12 +302,29 @@ def descend_at(
     return moved
 
 
+@linked(_INT, _INT, _INT, _DOUBLE)
+def light_step_at(w_at, layout_at, step):
+    """One step along a light slope; returns 0. Short vectors need not pay for all of descend_at."""
+    w, layout = carray(doubles(w_at), ENDLESS), carray(signed(layout_at), ENDLESS)
+    n, point = np.uint64(layout[OUTPUT_SIZE]), np.uint64(layout[POINT])
+    vectors = np.uint64(layout[VECTORS])
+    own, constant = _number(w, layout, 0), _number(w, layout, 1)
+    factor_a, factor_b = _number(w, layout, 2), _number(w, layout, 3)
+    a, b = np.uint64(layout[vectors]), np.uint64(layout[vectors + _ONE])
+    for i in range(n):
+        rest = constant + factor_a * w[a + i] + factor_b * w[b + i]
+        w[point + i] -= step * (own * w[point + i] + rest)
+    layout[SLOPES] += 1
+    return 0
+
+
 @linked(types.int64, *(types.int64,) * 4)
 def evaluate_at(code_at, integers_at, w_at, layout_at):
     """:func:`evaluate` with the arrays as addresses; returns 0."""
     w, layout = carray(doubles(w_at), ENDLESS), carray(signed(layout_at), ENDLESS)
     if layout[START] < layout[LENGTH]:
         run_at(code_at, integers_at, w_at, layout[START], layout[LENGTH])
+    layout[SLOPES] += 1
     if layout[IS_PLAIN] == 0:
         _combine(w, layout)
         own, point = _number(w, layout, 0), np.uint64(layout[POINT])
@@ -354,6 +379,10 @@ def descend(direction, step, penalty, amounts, point_set, steps, tolerance, befo
     rows, places, numbers = penalty
     set_rows, bounds, scratch = point_set
     n_penalty = len(rows) if len(amounts) > 0 else 0
+    is_light = layout[IS_LIGHT] == 1 and steps == 1 and tolerance == 0.0
+    if is_light and n_penalty == 0 and len(set_rows) == 0:
+        light_step_at(address(w), address(layout), step)
+        return 0.0
     return descend_at(
         address(code), address(integers), address(w), address(layout), step, steps, tolerance,
         address(amounts), address(rows), n_penalty, address(places), address(numbers),

@@ -26,6 +26,8 @@ from blomodel.inner.complementarity import (
 ACTIVE = 1e-6  # rows and multipliers below this, relative to the point, count as zero
 STATIONARY = 1e-4  # relative slope below which a direction counts as level; see ACTIVE
 MAX_DENSE = 700  # variables and multipliers; above this the linear programs are not attempted
+MAX_ENTRIES = 100_000  # of the equations; a linear program with more takes many seconds
+SINGULAR = 1e12  # condition number of equations that settle nothing
 MAX_PROBED = 12  # upper variables; above this, directions are not probed one by one
 
 
@@ -76,7 +78,7 @@ def study_neighbourhood(
             None, False, "the lower multipliers are not unique, so the pieces here are not known"
         )
     steepness = 1 + np.abs(slope).max(initial=0)
-    decrease = _largest_decrease(cone, slope)
+    decrease = _largest_decrease(cone, slope, x.size)
     if decrease is None:
         return LocalFacts(None, False, "the test on pieces did not finish")
     stationarity = decrease / steepness
@@ -222,9 +224,34 @@ def _pad_objective(cone: ComplementarityQP, slope: np.ndarray) -> np.ndarray:
     return linear
 
 
-def _largest_decrease(cone: ComplementarityQP, slope: np.ndarray) -> float | None:
-    value = _minimise(cone, _pad_objective(cone, slope))
+def _largest_decrease(cone: ComplementarityQP, slope: np.ndarray, n_x: int) -> float | None:
+    linear = _pad_objective(cone, slope)
+    reaction = _reaction(cone, n_x)
+    if reaction is not None:
+        alone = {
+            "P": sp.csc_array((n_x, n_x), dtype=float),
+            "A_eq": sp.csc_array((0, n_x), dtype=float),
+            "b_eq": np.zeros(0),
+            "A_in": sp.csc_array(cone.A_in @ reaction),
+        }
+        value = _minimise(cone, reaction.T @ linear, **alone)
+    elif cone.A_eq.nnz > MAX_ENTRIES:
+        return None
+    else:
+        value = _minimise(cone, linear)
     return None if value is None else max(0.0, -value)
+
+
+def _reaction(cone: ComplementarityQP, n_x: int) -> np.ndarray | None:
+    """All directions as a linear map of dx, which leaves far fewer unknowns; None where it is no map."""
+    rest = cone.A_eq[:, n_x:]
+    if len(cone.rows) or rest.shape[0] != rest.shape[1]:
+        return None
+    matrix = rest.toarray()
+    if not np.linalg.cond(matrix) < SINGULAR:
+        return None
+    settled = np.linalg.solve(matrix, -cone.A_eq[:, :n_x].toarray())
+    return np.vstack([np.eye(n_x), settled])
 
 
 def _rises_everywhere(cone: ComplementarityQP, slope: np.ndarray, steepness: float) -> bool:

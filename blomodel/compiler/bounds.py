@@ -40,15 +40,12 @@ def bounds_from_rows(
             continue
         constants = rows.tape(*origin)
         matrix = sp.csr_array(jacobian(rows.tape, (variable,), origin))
-        for row in np.flatnonzero(usable):
-            start, stop = matrix.indptr[row], matrix.indptr[row + 1]
-            held = [k for k in range(start, stop) if matrix.data[k] != 0]
-            if len(held) != 1:
-                continue
-            column, slope = matrix.indices[held[0]], matrix.data[held[0]]
-            bound = -constants[row] / slope
-            if slope > 0 or is_equality:
-                upper_bound[column] = min(upper_bound[column], bound)
-            if slope < 0 or is_equality:
-                lower_bound[column] = max(lower_bound[column], bound)
+        matrix.eliminate_zeros()
+        single = np.flatnonzero(usable & (np.diff(matrix.indptr) == 1))
+        entries = matrix.indptr[single]
+        columns, slopes = matrix.indices[entries], matrix.data[entries]
+        bound = -constants[single] / slopes
+        above, below = (slopes > 0) | is_equality, (slopes < 0) | is_equality
+        np.minimum.at(upper_bound, columns[above], bound[above])
+        np.maximum.at(lower_bound, columns[below], bound[below])
     return lower_bound, upper_bound

@@ -17,10 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.builder import Piece, TapeBuilder
+from blomodel.compiler.linear_map import linear_map
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
-# jacobian() keeps at most this many numbers of dense rows at a time.
+# jacobian() keeps at most this many numbers of dense rows at a time; a larger matrix is first looked
+# for in the tape's structure.
 _CHUNK = 1 << 20
 
 
@@ -363,11 +365,21 @@ def _push_forward(tape: Tape, wrt: tuple[str, ...]) -> Tape:
 
 
 def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> sp.csc_array:
-    """The Jacobian at a point, from one run of a derivative tape for each row or column."""
+    """The Jacobian at a point.
+
+    A large one of a linear tape is read off the tape; any other takes one run of a derivative tape for
+    each row or column.
+    """
     names = _names(wrt, tape)
     shape = _jacobian_shape(tape, names)
     if 0 in shape:
         return sp.csc_array(shape)
+    if shape[0] * shape[1] > _CHUNK:
+        known = linear_map(tape, names, point)
+        if known is not None:
+            matrix = sp.csc_array(known)
+            matrix.eliminate_zeros()
+            return matrix
     by_rows = shape[0] < shape[1]
     seeds, results, values = [], [], []
     for first, part in _sweep(tape, names, by_rows, point):

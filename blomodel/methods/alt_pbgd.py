@@ -64,6 +64,7 @@ class AltPbgd:
         try:
             self._iterate(setup, slopes, x, y_g, y_gamma)
         finally:
+            run.evaluations = setup.n_evaluations
             propose_last(run, x, y_gamma, self.name)
 
     def _iterate(

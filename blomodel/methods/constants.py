@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.analysis.prox_terms import SplitObjective
 from blomodel.compiler.derivatives import gradient, jvp
 from blomodel.compiler.oracle import Oracle
 from blomodel.compiler.tape import Tape
@@ -130,6 +131,24 @@ def envelope_curvature(oracle: Oracle, x: np.ndarray, y: np.ndarray, gamma: floa
         return v / gamma if curvature is None else curvature(v) + v / gamma
 
     return _power(lambda v: back(_solve(shifted, forward(v))), x.size, np.random.default_rng(seed))
+
+
+def weights_curvature(
+    split: SplitObjective, x: np.ndarray, y: np.ndarray, p: np.ndarray, gamma: float, seed: int
+) -> float:
+    """What weights w(x) of the nonsmooth part add to the Moreau penalty's curvature in x.
+
+    A norm has slope 1 and theta answers a slope by at most gamma times as much: |w'|^2 gamma. It counts
+    twice, since theta answers late, and steps up to the bound itself would go on swinging. Weights
+    that are curved themselves add the sum of norm_k(y) w_k''.
+    """
+    if not split.weights.depends_on("x"):
+        return 0.0
+    random = np.random.default_rng(seed)
+    forward, back = jvp(split.weights, ("x",)), split.weights_vjp
+    bend, norms = jvp(back, ("x",)), split.penalties(y)
+    slope_squared = _power(lambda v: back(x, y, p, forward(x, y, p, v)), x.size, random)
+    return 2 * gamma * slope_squared + _power(lambda v: bend(x, y, p, norms, v), x.size, random)
 
 
 def safe_step(curvature: float, fallback: float = 1.0) -> float:

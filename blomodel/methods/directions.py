@@ -45,6 +45,11 @@ class Term:
     sign: float = 1.0
     less: str | None = None
 
+    @property
+    def n_gradients(self) -> int:
+        """How many gradients it takes."""
+        return 0 if self.tape is None else 1 + (self.less is not None)
+
 
 def direction(
     parts: Sequence[Sequence[Term]],
@@ -107,7 +112,8 @@ def shared_directions(
         layout = [start, prefix, len(code), output, slope.size, place[order[-1]], int(slope.is_plain)]
         is_steady = prefix == len(code) and place[order[-1]] not in vectors
         layout += [int(is_steady), int(slope.is_absolute), terms, len(vectors)]
-        layout += [moves.INPUTS + 2 * len(sizes)]
+        is_light = is_steady and not len(code) and len(vectors) == 2 and not slope.is_absolute
+        layout += [moves.INPUTS + 2 * len(sizes), int(is_light), 0]
         for name in sizes:
             layout += [place[name], sizes[name]]
         compiled.append((code, integers, np.array([*layout, *vectors], dtype=np.int64)))
@@ -120,6 +126,11 @@ def point_in(direction: Direction, position: int) -> np.ndarray:
     at = moves.INPUTS + 2 * position
     offset, size = direction[3][at : at + 2]
     return direction[2][offset : offset + size]
+
+
+def slopes_of(direction: Direction) -> int:
+    """How many slopes loops have taken so far."""
+    return int(direction[3][moves.SLOPES])
 
 
 def result_in(direction: Direction) -> np.ndarray:
@@ -251,6 +262,17 @@ def _inline(b: TapeBuilder, tape: Tape, y: str, parameters: np.ndarray) -> int:
     return numbers[tape.output]
 
 
+def _sum(b: TapeBuilder, left: int, right: int, size: int) -> int:
+    """left + right; numbers are added to each other first, which is one pass over the vector less."""
+    for number, vector in ((left, right), (right, left)):
+        node = b.nodes[vector]
+        if b.size(number) == 1 and node.op == op.ADD and node.size > 1:
+            for inner, rest in (node.args, node.args[::-1]):
+                if b.size(inner) == 1 and b.size(rest) > 1:
+                    return b.add(b.add(number, inner), rest, size)
+    return b.add(left, right, size)
+
+
 def _emit(b: TapeBuilder, opcode: int, args: tuple[int, ...], size: int, data: Any) -> int:
     """Simplify again where the operands allow it."""
     if opcode in op.UNARY:
@@ -258,6 +280,8 @@ def _emit(b: TapeBuilder, opcode: int, args: tuple[int, ...], size: int, data: A
     if opcode in op.BINARY:
         if opcode == op.ADD and args[0] == args[1]:  # the two halves of a square's derivative
             return b.mul(b.constant(2.0), args[0], size)
+        if opcode == op.ADD:
+            return _sum(b, args[0], args[1], size)
         return b.binary(opcode, args[0], args[1], size)
     if opcode == op.SPARSE and data[0].shape[0] == data[0].shape[1]:
         matrix = data[0].csr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from blomodel.methods.directions import (
     point_in,
     result_in,
     shared_directions,
+    slopes_of,
 )
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
@@ -59,6 +60,12 @@ class FirstOrder:
     y_set: SimpleSet
     x: np.ndarray
     y: np.ndarray
+    _taken: list[tuple[Direction, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def n_evaluations(self) -> int:
+        """Gradients that the loops have taken along the directions made here."""
+        return sum(n_gradients * slopes_of(direction) for direction, n_gradients in self._taken)
 
     @cached_property
     def constants(self) -> Constants:
@@ -99,7 +106,9 @@ class FirstOrder:
     ) -> Direction:
         """Sums of terms as one tape; every point but x has the size of y."""
         sizes = {name: self.oracle.n_x if name == "x" else self.oracle.n_y for name in points}
-        return direction(parts, sizes, self.run.p)
+        made = direction(parts, sizes, self.run.p)
+        self._taken.append((made, sum(term.n_gradients for terms in parts for term in terms)))
+        return made
 
     def shared_directions(
         self,
@@ -116,6 +125,8 @@ class FirstOrder:
         if self.split is not None and self.split.n_weights:
             sums.append(([[Term(self.split.weights)]], tuple(points)))
         found = shared_directions(sums, sizes, self.run.p)
+        for made, (terms, _) in zip(found, wanted, strict=False):
+            self._taken.append((made, sum(term.n_gradients for term in terms)))
         for position, value in enumerate(points.values(), start=1):
             point_in(found[0], position)[:] = value
         return found if len(found) > len(wanted) else [*found, found[-1]]
@@ -223,7 +234,7 @@ def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., 
     def plain(function: Any) -> Callable[..., float]:
         names = dict(function.__globals__)
         for used in function.__code__.co_names:
-            kernel = names.get(used)
+            kernel: Any = names.get(used)
             if not hasattr(kernel, "py_func"):
                 continue
             if kernel in own:

@@ -55,6 +55,7 @@ class JntPbgd:
         try:
             iterate_jointly(self, setup, z)
         finally:
+            run.evaluations = setup.n_evaluations
             propose_last(run, z[:n_x], z[n_x:], self.name)
 
     def slope_to_stop_at(self, run: Run, is_last: bool) -> float:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.meha import meha
-from blomodel.methods.constants import Constants, envelope_curvature, safe_step
+from blomodel.methods.constants import Constants, envelope_curvature, safe_step, weights_curvature
 from blomodel.methods.directions import Direction, Term, point_in
 from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
 from blomodel.methods.registry import method, setting
@@ -65,6 +65,7 @@ class Meha:
         try:
             self._iterate(setup, slopes, x, y, theta)
         finally:
+            run.evaluations = setup.n_evaluations
             propose_last(run, x, y, self.name)
 
     def _iterate(
@@ -106,13 +107,18 @@ class Meha:
         self, setup: FirstOrder, constants: Constants, c: float, x: np.ndarray, y: np.ndarray
     ) -> tuple[float, float, float, float]:
         """alpha, beta, eta and gamma for a penalty weight c, where they are not given."""
-        gamma = self.gamma
+        gamma, split = self.gamma, setup.split
+        has_weights = split is not None and split.weights.depends_on("x")
         if gamma is None:
-            # Weakly convex g needs gamma < 1 / (2 rho); elsewhere 10 keeps theta near the lower answer.
-            gamma = 10.0 * safe_step(constants.g_yy)
+            # Weakly convex g needs gamma < 1 / (2 rho); elsewhere theta must come near the lower answer,
+            # which lies farther away where x may take away the weights that hold it.
+            reach = 100.0 if has_weights else 10.0
+            gamma = reach * safe_step(constants.g_yy)
             if constants.weak_convexity > 1e-6 * constants.g_yy:
                 gamma = min(gamma, 1 / (2.5 * constants.weak_convexity))
         coupling = envelope_curvature(setup.oracle, x, y, gamma, setup.run.seed)
+        if split is not None and has_weights:
+            coupling += weights_curvature(split, x, y, setup.run.p, gamma, setup.run.seed)
         in_x = constants.f_xx / c + constants.g_xx + coupling
         in_y = constants.f_yy / c + constants.g_yy + 1 / gamma
         alpha = 0.9 * safe_step(in_x) if self.alpha is None else self.alpha

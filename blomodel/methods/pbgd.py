@@ -58,6 +58,7 @@ class Pbgd(JntPbgd):
             else:
                 self._iterate_in_turn(setup, z[:n_x], z[n_x:])
         finally:
+            run.evaluations = setup.n_evaluations
             propose_last(run, z[:n_x], z[n_x:], f"{self.name}, {self.order}")
 
     def _iterate_in_turn(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:

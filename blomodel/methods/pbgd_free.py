@@ -77,6 +77,7 @@ class PbgdFree:
             if not is_still:
                 self._iterate(setup, x, y)
         finally:
+            run.evaluations = setup.n_evaluations
             propose_last(run, x, y, f"{self.name}, {self.version}")
             if not is_still:
                 _check_flatness(run, x)

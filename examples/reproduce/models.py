@@ -54,37 +54,39 @@ class SoftmaxPbgd:
     """Algorithm 2 of the paper on global optimality for softmax cleaning, by hand in NumPy.
 
     Scores that the next iteration needs again are kept, which leaves six matrix products: two for each
-    of the gradients of f, of g at y and of g at w.
+    of the gradients of f, of g at y and of g at w. All matrices hold one sample in each column: BLAS is
+    about twice as fast at these products, and sums over classes run along whole rows.
     """
 
     def __init__(self, train, validation, n_classes=10, ridge=1e-3, gamma=1.0):
-        self.a, self.b = train[0], np.eye(n_classes)[train[1]]
-        self.c, self.d = validation[0], np.eye(n_classes)[validation[1]]
+        self.a, self.b = np.ascontiguousarray(train[0].T), np.eye(n_classes)[:, train[1]]
+        self.c, self.d = np.ascontiguousarray(validation[0].T), np.eye(n_classes)[:, validation[1]]
         self.ridge, self.gamma = ridge, gamma
         self.x = np.zeros(len(train[1]))
-        self.w = np.zeros((self.a.shape[1], n_classes))
+        self.w = np.zeros((n_classes, len(self.a)))
         self.y = self.w.copy()
-        self.w_scores = self.y_scores = self.a @ self.w
+        self.w_scores = self.y_scores = self.w @ self.a
 
     @staticmethod
-    def _losses(scores, targets):
-        top = scores.max(axis=1)
-        powers = np.exp(scores - top[:, None])
-        total = powers.sum(axis=1)
-        return top + np.log(total) - (scores * targets).sum(axis=1), powers / total[:, None] - targets
+    def losses(scores, targets):
+        """Cross entropies of the samples, and their slopes in the scores."""
+        top = scores.max(axis=0)
+        powers = np.exp(scores - top)
+        total = powers.sum(axis=0)
+        return top + np.log(total) - (scores * targets).sum(axis=0), powers / total - targets
 
     def iterate(self, step_x, step_w, step_y):
         """One iteration: w, then y, then x."""
         n, weights = len(self.x), 1 / (1 + np.exp(-self.x))
-        residual = self._losses(self.w_scores, self.b)[1]
-        slope = self.a.T @ (weights[:, None] * residual) / n + self.ridge * self.w
+        residual = self.losses(self.w_scores, self.b)[1]
+        slope = (weights * residual) @ self.a.T / n + self.ridge * self.w
         self.w = self.w - step_w * slope
-        residual = self._losses(self.y_scores, self.b)[1]
-        slope = self.a.T @ (weights[:, None] * residual) / n + self.ridge * self.y
-        outer = self._losses(self.c @ self.y, self.d)[1]
-        self.y = self.y - step_y * (self.c.T @ outer / len(self.d) + self.gamma * slope)
-        self.w_scores, self.y_scores = self.a @ self.w, self.a @ self.y
-        gap = self._losses(self.y_scores, self.b)[0] - self._losses(self.w_scores, self.b)[0]
+        residual = self.losses(self.y_scores, self.b)[1]
+        slope = (weights * residual) @ self.a.T / n + self.ridge * self.y
+        outer = self.losses(self.y @ self.c, self.d)[1]
+        self.y = self.y - step_y * (outer @ self.c.T / self.d.shape[1] + self.gamma * slope)
+        self.w_scores, self.y_scores = self.w @ self.a, self.y @ self.a
+        gap = self.losses(self.y_scores, self.b)[0] - self.losses(self.w_scores, self.b)[0]
         self.x = self.x - step_x * self.gamma * weights * (1 - weights) * gap / n
 
 

@@ -19,29 +19,57 @@ models = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(models)
 
 
+def network_steps(data, W1, W2, gamma):
+    """A tenth of what the largest curvature at the start allows, for both blocks and for the inner loop.
+
+    The paper chooses its steps by a grid search and does not print them.
+    """
+    train, _, validation, _ = data
+
+    def size(matrix):
+        return np.linalg.norm(matrix, 2) ** 2
+
+    in_first = (size(validation) + gamma * size(train)) * size(W2)
+    in_second = size(validation @ W1) + gamma * size(train @ W1)
+    step = 0.1 / max(in_first, in_second)
+    return {"step_size": step, "inner_step_size": 0.5 / size(train @ W1), "inner_steps": 5}
+
+
 def test_representation_learning_of_appendix_h1():
+    """Linear convergence down to about 5e-5 of the first errors, where the noise of the data takes over.
+
+    The features hardly differ from their means: what remains lies in directions with a millionth of the
+    largest curvature, and these steps do not see them. So the effect of gamma, which the closed form of
+    the penalised optimum shows, is far below what the iteration reaches here; the test at small size,
+    with features that differ, holds it.
+    """
     random = np.random.default_rng(0)
     problem, W1, W2, data = models.representation_learning(random)
     start = random.normal(0, 0.01, W1.size), random.normal(2, 0.01, W2.size)
-    first = models.network_errors(
-        data, start[0].reshape(W1.shape, order="F"), start[1].reshape(W2.shape, order="F")
-    )
+    first_layer = start[0].reshape(W1.shape, order="F")
+    second_layer = start[1].reshape(W2.shape, order="F")
+    first = models.network_errors(data, first_layer, second_layer)
     best, _ = models.best_network(data)
     print("\nH.1: errors relative to the start; paper: near-linear to 1e-5, less for larger gamma")
-    print("gamma  iterations  upper        lower        seconds")
-    last = {}
+    print("gamma  iterations  upper        lower        seconds  lower at the penalised optimum")
     for gamma in (1.0, 10.0, 100.0):
-        for count in (100, 300, 1000, 3000):
+        steps = network_steps(data, first_layer, second_layer, gamma)
+        errors = {}
+        limit = models.best_network(data, gamma)[1] / first[1]
+        for count in (3, 10, 30, 100, 300):
             began = time.perf_counter()
-            point = models.last_point(problem, start, gamma=gamma, max_steps=count, inner_steps=5)
+            point = models.last_point(problem, start, gamma=gamma, max_steps=count, **steps)
             f, g = models.network_errors(data, *point)
-            last[gamma] = abs(f - best) / first[0], g / first[1]
+            errors[count] = abs(f - best) / first[0], g / first[1]
             seconds = time.perf_counter() - began
-            upper, lower = last[gamma]
-            print(f"{gamma:5g}  {count:10d}  {upper:.3e}    {lower:.3e}    {seconds:.2f}")
-    assert all(upper < 1e-4 and lower < 1e-4 for upper, lower in last.values())
-    assert last[100.0][0] < last[10.0][0] < last[1.0][0]
-    assert max(last[100.0][1], last[10.0][1]) < last[1.0][1]
+            upper, lower = errors[count]
+            print(f"{gamma:5g}  {count:10d}  {upper:.3e}    {lower:.3e}    {seconds:7.2f}  {limit:.1e}")
+        # A linear rate: as many digits in each iteration between 10 and 30 as between 3 and 10.
+        for level in (0, 1):
+            early = (errors[10][level] / errors[3][level]) ** (1 / 7)
+            late = (errors[30][level] / errors[10][level]) ** (1 / 20)
+            assert late < 0.9 and late == pytest.approx(early, abs=0.05)
+            assert errors[300][level] < 1e-4
 
 
 def test_hyper_cleaning_of_appendix_h2():
@@ -92,23 +120,40 @@ def test_group_lasso_of_table_6(m, n_groups):
             problem.solve(method="grid-search", n_points=10, refinements=0)
         else:
             problem.solve(method="random-search", n_points=10)
-        seconds = time.perf_counter() - began
-        results[name] = problem.value, models.loss(data[2], y.value), seconds, problem.solution
-        assert problem.certificate.accepted
-    zero = models.loss(data[1], np.zeros(m)), models.loss(data[2], np.zeros(m))
-    print(f"\n(21), m = {m}, {n_groups} groups; without a model {zero[0]:.1f} and {zero[1]:.1f}")
-    print("method  validation  test error  share of no model  seconds (method)  paper: test, seconds")
-    for (name, found), paper in zip(results.items(), TABLE_6[m], strict=True):
-        validation, test, seconds, solution = found
-        print(
-            f"{name:6s}  {validation:10.1f}  {test:10.1f}  {test / zero[1]:17.3f}  {seconds:7.1f} "
-            f"({solution.solve_time:.1f})  {paper}"
-        )
+        results[name] = _row(problem, data, y, began)
     (a, b), _, _ = data
     z = cp.Variable(m)
     size = m // n_groups
     weighted = cp.norm(cp.reshape(z, (size, n_groups), order="F"), 2, axis=0) @ x.value
     fit = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(b - a @ z) + weighted))
     fit.solve(solver=cp.CLARABEL)
-    assert abs(problem.lower.objective.args[0].value - fit.value) <= 1e-5 * fit.value
+    lower_value = problem.lower.objective.args[0].value
+
+    # The program as it stands has more coefficients than training and validation samples together: with
+    # weights of zero, one of the many lower answers also fits the validation data, and f is zero.
+    problem, x, y, data = models.group_lasso(np.random.default_rng(0), m, n_groups)
+    began = time.perf_counter()
+    problem.solve(method="meha", time_limit=90)
+    results["meha, no settings"] = _row(problem, data, y, began)
+
+    none = models.loss(data[1], np.zeros(m)), models.loss(data[2], np.zeros(m))
+    print(f"\n(21), m = {m}, {n_groups} groups; without a model {none[0]:.1f} and {none[1]:.1f}")
+    print("method             validation  test error  share of none  seconds (method)  paper: test, s")
+    papers = (*TABLE_6[m], "")
+    for (name, row), paper in zip(results.items(), papers, strict=True):
+        validation, test, seconds, solution = row
+        print(
+            f"{name:17s}  {validation:10.4g}  {test:10.1f}  {test / none[1]:13.3f}  {seconds:7.1f} "
+            f"({solution.solve_time:.1f})  {paper}"
+        )
+    assert abs(lower_value - fit.value) <= 1e-5 * fit.value
     assert results["meha"][0] < results["grid"][0]
+    assert results["meha, no settings"][0] <= 1e-3
+    assert 0.5 * np.sum((a @ y.value - b) ** 2) + x.value.sum() * np.abs(y.value).sum() <= 1e-3
+
+
+def _row(problem, data, y, began):
+    """Validation and test error, seconds, and the solution, of an answer that was accepted."""
+    assert problem.certificate.accepted
+    seconds = time.perf_counter() - began
+    return problem.value, models.loss(data[2], y.value), seconds, problem.solution

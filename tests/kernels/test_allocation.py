@@ -30,7 +30,12 @@ def toy(is_constrained: bool) -> bm.BilevelProblem:
     return bm.BilevelProblem(cp.Minimize(upper), [-1 <= x, x <= 2], lower)
 
 
-@pytest.mark.parametrize("name", [*FREE, *CONSTRAINED])
+QUICK = ("meha", "alt-pbgd", "gam")  # one of each kind of loop; the others take a minute together
+SLOW = [name for name in (*FREE, *CONSTRAINED) if name not in QUICK]
+REST = [pytest.param(name, marks=pytest.mark.slow) for name in SLOW]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *REST])
 def test_iterations_do_not_allocate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = toy(name in CONSTRAINED)
     allocations: list[tuple[int, int]] = []

@@ -28,7 +28,7 @@ def test_example_1_reaches_the_global_set_without_settings(start):
     assert optimality_gap(x.value, y.value) < 1e-12
     history = problem.solution.history
     figures = [history[measure] for measure in ("R_x", "R_w", "R_y")]
-    known = [figure[np.isfinite(figure)] for figure in figures]  # R_y is left out where it would take long
+    known = [figure[np.isfinite(figure)] for figure in figures]  # R_y may be left out
     assert max(figure[-1] for figure in known) < 1e-12
     assert sum(figure[0] for figure in known) > 0.1
 
