@@ -131,7 +131,10 @@ class QuadraticSolver:
             self._osqp.warm_start(x=self._y)
         else:
             self._osqp.warm_start(x=np.zeros(self.n), y=np.zeros(self.m))
-        return self._osqp.solve(raise_error=False)
+        result = self._osqp.solve(raise_error=False)
+        if result.info.status_val == osqp.SolverStatus.OSQP_SIGINT:
+            raise KeyboardInterrupt  # OSQP keeps Ctrl-C to itself
+        return result
 
     def _interior_point(
         self, q: np.ndarray, b: np.ndarray, accuracy: float, tolerance: float, spent: int

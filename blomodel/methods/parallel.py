@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from blomodel.compiler.model import Model
+from blomodel.compiler.refusal import compiled_once
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.run import Findings, Run, StopRun
 from blomodel.threads import one_blas_thread
@@ -130,7 +131,7 @@ def without_solvers(model: Model) -> Model:
     """The model without what it computes on demand, which holds solvers that cannot be sent."""
     bare = object.__new__(type(model))
     for name, value in vars(model).items():
-        if not isinstance(getattr(type(model), name, None), cached_property):
+        if not isinstance(getattr(type(model), name, None), cached_property | compiled_once):
             setattr(bare, name, value)
     return bare
 

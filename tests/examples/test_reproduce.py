@@ -52,6 +52,7 @@ def test_the_command_names_the_tables_it_has():
         assert name in run.stderr
 
 
+@pytest.mark.slow
 def test_support_vector_machine_is_proved_optimal_on_every_split(reproduce):
     figures = reproduce("svm").figures
     assert figures["proofs"] == figures["n_splits"] == 2
@@ -69,6 +70,7 @@ def test_synthetic_problems_reach_their_known_solutions(reproduce, name):
         assert error < 1e-3, row
 
 
+@pytest.mark.slow
 def test_group_lasso_with_a_weight_for_each_group_is_better_than_with_one(reproduce):
     figures = reproduce("meha-6").figures
     assert figures[60, "meha"][0] < 0.9 * figures[60, "grid-search"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import time
 from typing import TextIO
@@ -60,6 +61,7 @@ def interrupt_on_terminal(code: str, *, at: bytes, timeout: float = 60) -> bytes
                 has_typed = True
     finally:
         os.close(terminal)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     return seen
 
