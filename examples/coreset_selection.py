@@ -120,7 +120,8 @@ print(f"picture saved to {options.save}")
 # itself, which one product gives. For the sparse choice every pair of samples is tried by hand.
 for label, (value, chosen, answer) in answers.items():
     assert value < 1e-6, f"{label}: {value}"
-    assert np.allclose(answer, A @ chosen, atol=1e-5) and abs(chosen.sum() - 1) < 1e-9, label
+    assert abs(chosen.sum() - 1) < 1e-9, label
+    assert np.allclose(answer, A @ chosen, atol=1e-3), label  # the gap, a square, is certified to 1e-6
 grid = np.linspace(0, 1, 10_001)
 pairs = []
 for i in range(4):

@@ -37,7 +37,7 @@ def run_in_slices(
     max_iterations : int
         Of this loop; the run's own limit counts too.
     tolerance : float
-        Residual at which to stop.
+        Residual at which to stop; 0 to do all iterations.
     report : callable
         Figures for the history, asked once for each slice.
     first_slice : int
@@ -65,7 +65,7 @@ def run_in_slices(
             run.step(count=count, x=None, residual=residual, **report())
             if math.isnan(residual):
                 return residual
-        if not residual > tolerance:
+        if tolerance > 0 and residual <= tolerance:
             break
     return residual
 
