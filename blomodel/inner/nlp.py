@@ -6,6 +6,8 @@ Both come with ``pip install "blomodel[nlp]"``; nothing else in the library need
 from __future__ import annotations
 
 import importlib.util
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +78,7 @@ def solve_nonlinear(
 ) -> NonlinearAnswer:
     """Search from the variables' present values; without success they keep these values."""
     before = {variable: variable.value for variable in problem.variables()}
-    with warnings.catch_warnings(), _told_of_interrupts(solver):
+    with warnings.catch_warnings(), _told_of_interrupts(solver), _no_lost_interrupt():
         warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
         try:
             problem.solve(nlp=True, solver=solver.upper(), **_options(solver, time_limit))
@@ -112,6 +114,28 @@ def _told_of_interrupts(solver: str) -> Iterator[None]:
         yield
     finally:
         del UNO.STATUS_MAP["USER_INTERRUPTION"]
+
+
+@contextmanager
+def _no_lost_interrupt() -> Iterator[None]:
+    """Raise a Ctrl-C again that a callback of the solver has swallowed."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    seen = []
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if seen:
+            raise KeyboardInterrupt
 
 
 def _restore(values: dict[Any, Any]) -> None:

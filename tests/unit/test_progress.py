@@ -46,6 +46,7 @@ def interrupt_on_terminal(code: str, *, at: bytes, timeout: float = 60) -> bytes
     """What a program writes to a terminal of its own, on which Ctrl-C is typed once a text is shown."""
     child, terminal = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background
         os.execv(sys.executable, [sys.executable, "-c", code])
     seen, has_typed, deadline = b"", False, time.monotonic() + timeout
     try:

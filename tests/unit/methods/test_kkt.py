@@ -163,9 +163,11 @@ def test_a_real_interrupt_ends_the_search(solver):
         return nlp.solve_nonlinear(program, solver)
 
     solve()  # the engine is set up now
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     timer = threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         timer.start()
         for _ in range(200):
             solve()
     timer.join()
+    signal.signal(signal.SIGINT, handler)
