@@ -36,7 +36,7 @@ class Solution:
     iterations, evaluations : int
         Steps of the method, and evaluations of its functions.
     compile_time, solve_time, certify_time : float
-        Seconds for each stage; ``compile_time`` is 0 when the problem was compiled before.
+        Seconds for each stage; ``compile_time`` is next to nothing when the problem was compiled before.
     history : dict of arrays
         Figures with a row for each step, such as "time", "iteration", "value", "gap", "gamma", "x"; NaN
         where a step lacks one. Values are stated for minimisation: see ``sign``.
