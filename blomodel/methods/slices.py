@@ -56,8 +56,11 @@ def run_in_slices(
         if begin_stretch is not None:
             begin_stretch()
         while stretch > 0:
-            is_long = stretch * pace > LONG
-            count = min(stretch, max(1, int(SLICE / pace))) if is_long else stretch
+            # Iterations may become slower: near a time limit the slices are short.
+            room = max(run.remaining, 0.0) / 4
+            is_long = stretch * pace > min(LONG, room)
+            length = min(SLICE, room)
+            count = min(stretch, max(1, int(length / pace))) if is_long else stretch
             began = time.perf_counter()
             residual = loop(count)
             pace = (time.perf_counter() - began) / count
