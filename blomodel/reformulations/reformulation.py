@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,7 +103,7 @@ class Functions(Mapping[str, Callable[..., Any]]):
         return "\n".join(f"{name:<{width}}  {self[name].__doc__}" for name in self)
 
 
-class Reformulation:
+class Reformulation(ABC):
     """A bilevel problem as a problem of one level.
 
     Attributes
@@ -132,21 +133,21 @@ class Reformulation:
 
     # -- what each reformulation says --------------------------------------------------------
 
+    @abstractmethod
     def check(self) -> Sequence[Requirement]:
         """The requirements, all of them met; raise ReformulationError where one is not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def judge(self) -> tuple[str, str]:
         """Whether it is equivalent, a relaxation or an approximation, and why."""
-        raise NotImplementedError
 
+    @abstractmethod
     def formula(self) -> Formula:
         """The problem at hand, written out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_functions(self) -> dict[str, Callable[..., Any]]:
         """The functions by name."""
-        raise NotImplementedError
 
     # -- shared by them ----------------------------------------------------------------------
 
