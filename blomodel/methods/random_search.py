@@ -9,7 +9,7 @@ import numpy as np
 
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.search import Search
+from blomodel.methods.search import BATCH, Search
 
 
 @method
@@ -33,10 +33,12 @@ class RandomSearch:
         search = Search(run, self.name)
         low, high = search.box()
         random = np.random.default_rng(run.seed)
-        points = low + random.random((self.n_points, low.size)) * (high - low)
-        if run.start is not None:
-            points[0] = np.clip(run.start[0], low, high)
         try:
-            search.evaluate(points)
+            for begin in range(0, self.n_points, BATCH):  # drawing all at once takes seconds
+                count = min(BATCH, self.n_points - begin)
+                points = low + random.random((count, low.size)) * (high - low)
+                if begin == 0 and run.start is not None:
+                    points[0] = np.clip(run.start[0], low, high)
+                search.evaluate(points)
         finally:
             search.finish()
