@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -11,9 +12,11 @@ import numpy as np
 
 from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
+from blomodel.inner.multistart import MultistartLower
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
 MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
+MAX_MEASURED = 300  # lower unknowns and rows up to which the gap of a watched point is measured
 
 
 def _empty_history() -> dict[str, list[float]]:
@@ -83,6 +86,7 @@ class Run(Findings):
     n_jobs: int = 1
     progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
     watched: tuple[np.ndarray, np.ndarray] | None = None
+    next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
 
     @property
@@ -105,6 +109,32 @@ class Run(Findings):
     def watch(self, x: np.ndarray, y: np.ndarray) -> None:
         """Look at these arrays, which a compiled loop moves, at every step to come."""
         self.watched = (x, y)
+
+    def watched_gap(self, count: int) -> dict[str, float]:
+        """Lower gap of the watched point, or its violation where that is larger; often nothing.
+
+        Measured after numbers of iterations that grow by a quarter, and only where a lower answer is
+        cheap and proven. These numbers do not depend on the clock: each lower solve starts from the last
+        one, and a busy machine shall give the same answer as an idle one.
+
+        Parameters
+        ----------
+        count : int
+            Iterations since the last step.
+        """
+        done = self.iterations + count
+        if self.watched is None or done < self.next_gap:
+            return {}
+        self.next_gap, model = math.ceil(1.25 * done), self.model
+        size = model.y.size + len(model.lower_in) + len(model.lower_eq)
+        if size > MAX_MEASURED or isinstance(model.lower_solver, MultistartLower):
+            return {}
+        x, y = self.watched
+        answer, is_proven = model.solve_lower(x, self.p, y)
+        if not answer.status.has_point or not is_proven:
+            return {}
+        gap = (float(model.g(x, y, self.p)[0]) - answer.value) / (1 + abs(answer.value))
+        return {"gap": max(gap, self.violation(x, y))}
 
     def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
         """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""

@@ -65,7 +65,8 @@ def run_in_slices(
             residual = loop(count)
             pace = (time.perf_counter() - began) / count
             stretch -= count
-            run.step(count=count, x=None, residual=residual, **report())
+            gap = run.watched_gap(count) if stretch == 0 else {}
+            run.step(count=count, x=None, residual=residual, **(gap | report()))
             if math.isnan(residual):
                 return residual
         if tolerance > 0 and residual <= tolerance:

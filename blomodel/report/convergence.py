@@ -122,7 +122,7 @@ def _draw_value(panel: Axes, solution: Solution) -> None:
     steps, values = _column(solution, "value")
     values = solution.sign * values  # the history is kept for minimisation
     has_gap = _has(solution, "gap")
-    label = "value of each step" + (", penalised while the gap is open" if has_gap else "")
+    label = "value of each step" + ("; it counts once the gap is closed" if has_gap else "")
     panel.plot(steps, values, color=pictures.SKY, label=label, **_style(steps))
     if has_gap:
         gaps = solution.history["gap"][np.isfinite(solution.history["value"])]
