@@ -3,6 +3,7 @@
 A block fenced as ``python`` is run; all blocks of a page share their names, as in one session. A
 block fenced as ``text`` directly below it is what it prints, to the digit, with two exceptions
 that differ from machine to machine: durations, and numbers below 1e-6, which are rounding errors.
+A block fenced as ``py`` shows another tool and is run by itself, where that tool is installed.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class Block:
     output: str | None = None
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page: Path, fence: str = "python") -> list[Block]:
     """The Python blocks of a page, each with the output shown directly below it."""
     text = page.read_text(encoding="utf-8")
     found: list[Block] = []
     end_of_python = -1
     for match in FENCE.finditer(text):
         language, body = match.groups()
-        if language == "python":
+        if language == fence:
             found.append(Block(text.count("\n", 0, match.start()) + 2, body))
             end_of_python = match.end()
         elif language == "text" and found and not text[end_of_python : match.start()].strip():
@@ -64,14 +65,31 @@ def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
-        # empty lines in front, so that a traceback shows the line of the page
-        code = compile("\n" * (block.line - 1) + block.source, str(page), "exec", dont_inherit=True)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, names)
-        if block.output is not None:
-            shown, real = comparable(block.output), comparable(printed.getvalue())
-            assert real == shown, f"{page.name}, line {block.line} prints:\n{printed.getvalue()}"
+        run_block(block, page, names)
+
+
+def run_block(block: Block, page: Path, names: dict[str, object]) -> None:
+    """Run a block with the names of those before it; it must print what the page says."""
+    # empty lines in front, so that a traceback shows the line of the page
+    code = compile("\n" * (block.line - 1) + block.source, str(page), "exec", dont_inherit=True)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, names)
+    if block.output is not None:
+        shown, real = comparable(block.output), comparable(printed.getvalue())
+        assert real == shown, f"{page.name}, line {block.line} prints:\n{printed.getvalue()}"
+
+
+OTHER_TOOLS = DOCS / "other_tools.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", blocks(OTHER_TOOLS, "py"), ids=lambda block: f"line {block.line}")
+def test_block_of_another_tool(block: Block) -> None:
+    for tool in re.findall(r"^(?:import|from) (\w+)", block.source, re.MULTILINE):
+        pytest.importorskip(tool)
+    assert block.output is not None
+    run_block(block, OTHER_TOOLS, {"__name__": "page"})
 
 
 def test_a_wrong_output_is_noticed() -> None:
