@@ -102,8 +102,8 @@ class Solution:
     ) -> Figure:
         """Draw how the solve went: value, lower gap, stationarity, penalty weight, step size.
 
-        Only figures that the method recorded are drawn, one panel each. Compiled loops measure the lower gap
-        now and then, where the lower level is convex and small.
+        Only figures that the method recorded are drawn, one panel each. Compiled loops measure the
+        lower gap now and then, where the lower level is convex and small.
 
         Parameters
         ----------

@@ -75,7 +75,8 @@ def _rearrangement(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.select(len(arranged), pieces)
 
 
-@rule(
+# Atoms that hand real values on as they are; they only tell cvxpy more about them.
+SAME_VALUE = (
     conj,
     real,
     nonneg_wrap,
@@ -86,6 +87,9 @@ def _rearrangement(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     hermitian_wrap,
     skew_symmetric_wrap,
 )
+
+
+@rule(*SAME_VALUE)
 def _same(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return args[0].node
 

@@ -36,7 +36,8 @@ class Bda:
     name: ClassVar[str] = "bda"
     summary: ClassVar[str] = "unrolled inner steps that mix both levels' gradients"
     assumes: ClassVar[str] = (
-        "lower level smooth, convex in y, answers need not be unique; y free or in a set of its own"
+        "lower level smooth, convex in y, answers need not be unique; y free, or in a set of its own "
+        "that makes no kink at the solution"
     )
     claims: ClassVar[str] = "a stationary point of f(x, y_K(x)) for the mixed inner steps"
     reference: ClassVar[str] = "Liu, Mu, Yuan, Zeng and Zhang (2020)"

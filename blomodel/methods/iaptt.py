@@ -32,7 +32,10 @@ class Iaptt:
 
     name: ClassVar[str] = "iaptt"
     summary: ClassVar[str] = "unrolled steps from a learned start, cut where f is largest"
-    assumes: ClassVar[str] = "lower level smooth (need not be convex); y free or in a set of its own"
+    assumes: ClassVar[str] = (
+        "lower level smooth (need not be convex); y free, or in a set of its own that makes no kink in "
+        "y(x) at the solution"
+    )
     claims: ClassVar[str] = "a stationary point of the largest f(x, y_k(x, z)) over k"
     reference: ClassVar[str] = "Liu, Liu, Zeng and Zhang (2021), IAPTT-GM"
     allows_nonconvex_lower: ClassVar[bool] = True

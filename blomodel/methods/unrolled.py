@@ -33,7 +33,10 @@ class Unrolled:
 
     name: ClassVar[str] = "unrolled"
     summary: ClassVar[str] = "iterative differentiation: backwards through T inner gradient steps"
-    assumes: ClassVar[str] = "lower level smooth, strongly convex in y; y free or in a set of its own"
+    assumes: ClassVar[str] = (
+        "lower level smooth, strongly convex in y; y free, or in a set of its own that makes no kink in "
+        "y(x) at the solution"
+    )
     claims: ClassVar[str] = "a stationary point of f(x, y_T(x)); error falls geometrically in T"
     reference: ClassVar[str] = (
         "Domke (2012); Maclaurin, Duvenaud and Adams (2015); Franceschi, Donini, Frasconi and Pontil "

@@ -14,7 +14,6 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.broadcast_to import broadcast_to
 from cvxpy.atoms.affine.concatenate import Concatenate
-from cvxpy.atoms.affine.conj import conj
 from cvxpy.atoms.affine.conv import conv, convolve
 from cvxpy.atoms.affine.cumsum import cumsum
 from cvxpy.atoms.affine.diag import diag_mat, diag_vec
@@ -22,7 +21,6 @@ from cvxpy.atoms.affine.hstack import Hstack
 from cvxpy.atoms.affine.index import index, special_index
 from cvxpy.atoms.affine.kron import kron
 from cvxpy.atoms.affine.promote import Promote
-from cvxpy.atoms.affine.real import real
 from cvxpy.atoms.affine.reshape import reshape
 from cvxpy.atoms.affine.sum import Sum
 from cvxpy.atoms.affine.trace import Trace
@@ -30,15 +28,6 @@ from cvxpy.atoms.affine.transpose import transpose
 from cvxpy.atoms.affine.unary_operators import NegExpression
 from cvxpy.atoms.affine.upper_tri import upper_tri
 from cvxpy.atoms.affine.vstack import Vstack
-from cvxpy.atoms.affine.wraps import (
-    hermitian_wrap,
-    nonneg_wrap,
-    nonpos_wrap,
-    nsd_wrap,
-    psd_wrap,
-    skew_symmetric_wrap,
-    symmetric_wrap,
-)
 from cvxpy.atoms.elementwise.entr import entr
 from cvxpy.atoms.elementwise.exp import exp
 from cvxpy.atoms.elementwise.hyperbolic import asinh, atanh, sinh, tanh
@@ -61,6 +50,7 @@ from cvxpy.atoms.quad_over_lin import quad_over_lin
 
 from blomodel.atoms import sigmoid
 from blomodel.compiler.rules import run_order
+from blomodel.compiler.rules_affine import SAME_VALUE
 from blomodel.reformulations.symbolic import (
     apply_matrix,
     coefficient_matrix,
@@ -88,17 +78,7 @@ def _negation(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression
     return times(cp.Constant(-1.0), cotangent) if isinstance(cotangent, cp.Constant) else -cotangent
 
 
-@rule(
-    conj,
-    real,
-    nonneg_wrap,
-    nonpos_wrap,
-    psd_wrap,
-    nsd_wrap,
-    symmetric_wrap,
-    hermitian_wrap,
-    skew_symmetric_wrap,
-)
+@rule(*SAME_VALUE)
 def _same(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return cotangent
 
