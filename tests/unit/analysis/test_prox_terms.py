@@ -81,6 +81,27 @@ TERMS = {
 }
 
 
+WEIGHTS_BELOW_THE_BARS = {
+    "norm of a product": lambda v: cp.norm1(cp.multiply(v.x, v.y)),
+    "a number times y": lambda v: cp.norm1(v.s * v.y),
+    "negative weight": lambda v: cp.sum(cp.abs(cp.multiply(-v.x - 1, 2 * v.y))),
+    "parameter": lambda v: cp.norm1(cp.multiply(v.p * cp.exp(v.x), v.y)),
+    "two weights": lambda v: cp.norm1(cp.multiply(v.s + 1, cp.multiply(v.y, v.x))),
+}
+
+
+@pytest.mark.parametrize("name", list(WEIGHTS_BELOW_THE_BARS))
+def test_weights_with_a_known_sign_may_stand_below_the_bars(name: str, rng: np.random.Generator) -> None:
+    problem = build(WEIGHTS_BELOW_THE_BARS[name])
+    model, p = problem.model, problem.parameter_values()
+    split = split_objective(model)
+    assert split.n_weights == 4
+    for _ in range(3):
+        x, y = np.abs(rng.normal(size=model.x.size)), rng.normal(size=model.y.size)
+        assert check_weights(split, x, p).min() >= 0
+        assert split.value(x, y, p) == pytest.approx(model.g(x, y, p)[0], abs=1e-12)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("name", list(TERMS))
 def test_the_parts_add_up(name: str, sign: float, rng: np.random.Generator) -> None:
@@ -157,8 +178,8 @@ def test_text() -> None:
     [
         (lambda v: cp.norm1(v.y - 1), "norm1(y + ", "no selection"),
         (lambda v: cp.norm1(v.y - v.x), "norm1(y + ", "no selection"),
-        (lambda v: cp.norm1(v.p * v.y), "norm1", "no selection"),
-        (lambda v: cp.norm1(cp.multiply(v.x, v.y)), "norm1(x * y)", "no selection"),
+        (lambda v: cp.norm1(cp.multiply(v.x - v.p, v.y)), "norm1(", "no selection"),
+        (lambda v: cp.norm1(cp.multiply(v.x - 1, v.y)), "norm1((x + ", "no selection"),
         (lambda v: cp.norm1(MATRIX @ v.y), "norm1(", "mixes"),
         (lambda v: cp.tv(v.y), "norm1(", "mixes"),
         (lambda v: cp.norm1(v.y) ** 2, "norm1(y)", "linearly"),
