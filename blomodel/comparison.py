@@ -62,6 +62,15 @@ class ComparisonRow:
         """Seconds of the method itself, without compilation and certificate."""
         return np.nan if self.solution is None else self.solution.solve_time
 
+    @property
+    def remark(self) -> str:
+        """Why there is no accepted answer, without the method's own name; empty when there is one."""
+        if self.error:
+            return self.error.replace(f"{self.method}: ", "", 1)
+        if self.certificate is None or self.certificate.accepted:
+            return ""
+        return "; ".join(self.certificate.reasons)
+
     def cells(self) -> list[str]:
         """The row of the table."""
         if self.solution is None:
@@ -102,13 +111,16 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = [text.table(COLUMNS, [row.cells() for row in self.rows], right=range(2, 8))]
-        for row in self.rows:
-            refused = row.certificate is not None and not row.certificate.accepted
-            if row.error:
-                lines.append(f"{row.method}: {row.error}")
-            elif refused and row.certificate is not None:
-                lines.append(f"{row.method}: {'; '.join(row.certificate.reasons)}")
+        lines += [f"{', '.join(names)}: {remark}" for remark, names in self.remarks().items()]
         return "\n".join(lines)
+
+    def remarks(self) -> dict[str, list[str]]:
+        """Why methods have no accepted answer, each reason with the methods that share it."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.remark:
+                found.setdefault(row.remark, []).append(row.method)
+        return found
 
     def _repr_html_(self) -> str:
         from blomodel.report.html import comparison_html

@@ -84,7 +84,9 @@ def solution_html(solution: Solution) -> str:
 def comparison_html(columns: Sequence[str], comparison: Comparison) -> str:
     """A row for each method, then why some have no answer."""
     rows = [[escape(cell) for cell in row.cells()] for row in comparison.rows]
-    remarks = [(escape(row.method), escape(row.error)) for row in comparison.rows if row.error]
+    remarks = [
+        (escape(", ".join(names)), escape(remark)) for remark, names in comparison.remarks().items()
+    ]
     return table(rows, columns) + (table(remarks) if remarks else "")
 
 

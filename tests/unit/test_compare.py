@@ -80,6 +80,16 @@ def test_an_error_is_a_row_with_its_reason():
     assert comparison.plot() is not None
 
 
+def test_methods_that_fail_for_one_reason_share_its_line():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1 + x], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x**2 + y**2), [0 <= x, x <= 2], lower)
+    comparison = bm.compare(problem, ["meha", "auto", "galet"])
+    (line,) = (line for line in str(comparison).splitlines() if "other level" in line)
+    assert line.startswith("meha, galet: ModelError: the constraint y <= 1.0 + x")
+    assert comparison._repr_html_().count("of the other level") == 1
+
+
 def test_plot_has_values_and_gaps(problem):
     comparison = bm.compare(problem, ["auto", "blocc"], max_steps=20)
     figure = comparison.plot()
