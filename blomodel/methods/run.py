@@ -7,9 +7,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 import numpy as np
 
+from blomodel.analysis.intervals import intervals
 from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 from blomodel.inner.multistart import MultistartLower
@@ -207,8 +209,18 @@ class Run(Findings):
 
     def keep(self, candidate: Candidate) -> None:
         """Remember a candidate for the end of the run."""
-        if np.isfinite(candidate.value):
-            self.candidates.append(candidate)
+        if not np.isfinite(candidate.value):
+            return
+        self.candidates.append(candidate)
+        if self.bound < self.floor and self.is_acceptable(candidate):
+            if candidate.value <= self.floor + self.tolerance * (1 + abs(self.floor)):
+                self.bound, self.bound_source = self.floor, "the range of the upper objective"
+
+    @cached_property
+    def floor(self) -> float:
+        """The upper objective is never less, as interval arithmetic shows; often not finite."""
+        ranges = {"x": self.model.bounds(self.p), "y": self.model.y_bounds, "p": (self.p, self.p)}
+        return float(intervals(self.model.f, ranges)[0][0])
 
     def measure(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
         """Value, violation and lower gap of a point."""
