@@ -231,10 +231,11 @@ class Run(Findings):
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
         if answer.status.has_point:
             gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
-            # A gap of eps lets y move by about sqrt(eps), a violation of eps lets the point move by
-            # eps, and f by its slope times that.
+            # An absolute gap of eps lets y move by about sqrt(eps), a violation of eps lets the point
+            # move by eps, and f by its slope times that.
             slope = np.linalg.norm(model.f_grad(x, y, p))
-            bias = 3.0 * slope * (np.sqrt(max(gap - EXACT, 0.0)) + violation)
+            move = np.sqrt(max(gap - EXACT, 0.0) * (1 + abs(answer.value)))
+            bias = 3.0 * slope * (move + violation)
         return Candidate(
             x=x,
             y=y,
