@@ -26,6 +26,7 @@ from blomodel.reformulations.kkt import convex_objective
 from blomodel.status import Status
 
 if TYPE_CHECKING:
+    from blomodel.compiler.model import Model
     from blomodel.problem import BilevelProblem
 
 ACCURATE = 1e-3  # of the optimal value: the smallest unit in which lower gaps are measured
@@ -227,10 +228,14 @@ def _study(
     size = x.size + y.size + len(model.lower_in) + len(model.lower_eq)
     if time.perf_counter() + dense_seconds(size) > deadline:
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
-    multipliers = _sharpest_multipliers(problem, x, y, lower)
+    multipliers = _sharpest_multipliers(model, p, x, y, lower)
     unique = looks_unique(problem, x, y, multipliers)
     if unique and not lower.is_proven:
         unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
+    if lower.is_proven and model.kink_free is not None:
+        # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
+        y, model = model.kink_free.lift(x, y, p), model.kink_free.model
+        multipliers = _sharpest_multipliers(model, p, x, y, None)
     facts = study_neighbourhood(
         model,
         p,
@@ -326,17 +331,17 @@ def _vector(y: np.ndarray | None) -> str:
 
 
 def _sharpest_multipliers(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck
+    model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, lower: LowerCheck | None
 ) -> np.ndarray:
     """The lower multipliers that fit the KKT conditions at the point best.
 
     An interior-point solver leaves weakly active rows with multipliers that are small but not zero;
-    which rows press at all decides which pieces meet here.
+    which rows press at all decides which pieces meet here. ``lower`` is None where the check of the
+    lower level did not know the rows of this model.
     """
-    model, p = problem.model, problem.parameter_values()
-    if not lower.is_proven:
+    if lower is not None and not lower.is_proven:
         return model.split_duals(model.multistart.fit_duals(x, y, p))
-    checked = model.split_duals(lower.duals)
+    checked = model.split_duals(() if lower is None else lower.duals)
     if not model.has_smooth_kkt:
         return checked
     rows = model.lower_in.values(x, y, p)

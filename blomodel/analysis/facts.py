@@ -220,5 +220,8 @@ def pieces_fact(model: Model) -> Fact:
     name = "KKT conditions of the lower level"
     if not model.has_smooth_kkt:
         return Fact(name, "not written by rows", "the lower level has a matrix constraint")
+    kinks = ""
+    if model.kink_free is not None:
+        model, kinks = model.kink_free.model, ", with variables for kinks"
     kind = "linear" if model.has_linear_kkt else "nonlinear"
-    return Fact(name, kind, f"{model.n_pairs} complementarity pairs")
+    return Fact(name, kind, f"{model.n_pairs} complementarity pairs{kinks}")

@@ -14,17 +14,16 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.atoms.affine.binary_operators import multiply
 from cvxpy.atoms.elementwise.abs import abs as abs_atom
 from cvxpy.atoms.norm1 import norm1
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 
-from blomodel.analysis.intervals import intervals
 from blomodel.analysis.kinks import kinks
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.polynomial import ABSENT, CONSTANT, polynomial
-from blomodel.analysis.set_rows import rewrite, squares_for_norms
+from blomodel.analysis.set_rows import rewrite
 from blomodel.analysis.sets import SimpleSet
+from blomodel.analysis.sizes import SimplerSizes
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.derivatives import gradient, jacobian, vjp
 from blomodel.compiler.linear_map import linear_map
@@ -196,6 +195,7 @@ class _Splitter:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.ids = {leaf.id for leaf in model.y.leaves}
+        self.simpler = SimplerSizes(model.blocks, model.x_bounds)
         self.norms: dict[int, _Norm] = {}
         self.groups: dict[tuple[int, ...], int] = {}
 
@@ -204,7 +204,7 @@ class _Splitter:
         smooth: list[cp.Expression] = []
         kinked: list[cp.Expression] = []
         for term in summands(model.g_expression):
-            term = rewrite(term, self._simpler)
+            term = rewrite(term, self.simpler)
             found = kinks(term, self.ids)
             for kink in found:
                 self.norms[id(kink)] = self._read(kink, term)
@@ -229,39 +229,6 @@ class _Splitter:
         return SplitObjective(
             lower([total(smooth)], model.blocks), build_penalty(blocks), weights, self._text(), model.y
         )
-
-    def _simpler(self, part: Any) -> cp.Expression | None:
-        """Squares without norms, sizes of what has a known sign outside of norms; None otherwise."""
-        if not isinstance(part, abs_atom | norm1) or not part.variables():
-            return squares_for_norms(part)
-        size = self._size(part.args[0])
-        if size is None:
-            return None
-        return size if isinstance(part, abs_atom) else cp.sum(size, part.axis, part.keepdims)
-
-    def _size(self, argument: Any) -> cp.Expression | None:
-        """|argument| with fewer parts below the bars; None where nothing can be taken out."""
-        if argument.is_nonneg():
-            return rewrite(argument, self._simpler)
-        if isinstance(argument, multiply):
-            for factor, other in (argument.args, argument.args[::-1]):
-                weight = self._weight(factor)
-                if weight is not None:
-                    size = self._size(other)
-                    return cp.multiply(weight, cp.abs(other) if size is None else size)
-        return None
-
-    def _weight(self, factor: cp.Expression) -> cp.Expression | None:
-        """|factor| where it holds upper variables or parameters whose bounds tell its sign."""
-        is_number = not (factor.variables() or factor.parameters())
-        if is_number or any(variable.id in self.ids for variable in factor.variables()):
-            return None
-        if factor.is_nonneg():
-            return factor
-        low, high = intervals(lower([factor], self.model.blocks), {"x": self.model.x_bounds})
-        if low.min(initial=0.0) >= 0:
-            return factor
-        return -factor if high.max(initial=0.0) <= 0 else None
 
     def _read(self, kink: Any, term: Any) -> _Norm:
         if not isinstance(kink, abs_atom | norm1 | Pnorm | PnormApprox):

@@ -41,6 +41,9 @@ class Lifting:
         Constraints on the new variables come last.
     y : Block
         The lower variables followed by the new ones.
+    definitions : list of pairs
+        Each new variable with the expressions of which it is the largest at a minimiser; these hold
+        no variable that comes later in the list.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Lifting:
         x_bounds: tuple[np.ndarray, np.ndarray],
     ) -> None:
         self.y = blocks[1]
-        self._variables: list[cp.Variable] = []
+        self.definitions: list[tuple[cp.Variable, list[cp.Expression]]] = []
         self._bounds: list[Constraint] = []
         self.terms, self.constraints = list(terms), list(constraints)
         if not any(map(_has_kinks, (*terms, *constraints))):
@@ -60,8 +63,8 @@ class Lifting:
         self.terms = [self._lift_term(term) for term in terms]
         self.constraints = [self._lift_constraint(constraint) for constraint in constraints]
         self.constraints += self._bounds
-        if self._variables:
-            self.y = Block("y", (*blocks[1].leaves, *self._variables))
+        if self.definitions:
+            self.y = Block("y", (*blocks[1].leaves, *(variable for variable, _ in self.definitions)))
 
     def _lift_term(self, term: cp.Expression) -> cp.Expression:
         if not _has_kinks(term):
@@ -116,15 +119,16 @@ class Lifting:
         self, parts: Sequence[cp.Expression], shape: tuple[int, ...], nonneg: bool = False
     ) -> cp.Variable:
         """A new variable that is at least each of the parts."""
-        level = cp.Variable(shape, nonneg=nonneg, name=f"kink{len(self._variables)}")
-        self._variables.append(level)
+        level = cp.Variable(shape, nonneg=nonneg, name=f"kink{len(self.definitions)}")
+        self.definitions.append((level, list(parts)))
         self._bounds += [part - level <= 0 for part in parts]
         return level
 
     def _huber(self, expression: huber, argument: cp.Expression) -> cp.Expression:
         """huber(u, M) = min_r (u - r)^2 + 2 M |r|."""
-        rest = cp.Variable(expression.shape, name=f"kink{len(self._variables)}")
-        self._variables.append(rest)
+        rest = cp.Variable(expression.shape, name=f"kink{len(self.definitions)}")
+        beyond = cp.pos(argument - expression.M) - cp.pos(-argument - expression.M)
+        self.definitions.append((rest, [beyond]))
         size = self._above([rest, -rest], expression.shape, nonneg=True)
         return cp.square(argument - rest) + 2 * cp.multiply(expression.M, size)
 

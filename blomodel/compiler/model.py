@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -29,6 +30,9 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
 from blomodel.inner.multistart import MultistartLower
 from blomodel.kernels.jit import announce_compilation
+
+if TYPE_CHECKING:
+    from blomodel.compiler.kink_free import KinkFree
 
 
 def _announce() -> None:
@@ -178,6 +182,13 @@ class Model:
             return float(intervals(lower([argument], self.blocks), ranges)[0].min(initial=np.inf))
 
         return first_unproven(parts, smallest_value)
+
+    @cached_property
+    def kink_free(self) -> KinkFree | None:
+        """The same problem with lower variables for kinks; None where that gives no QP below."""
+        from blomodel.compiler.kink_free import find_kink_free
+
+        return find_kink_free(self)
 
     @compiled_once
     def penalised_program(self) -> ParametricProgram:

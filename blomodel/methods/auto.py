@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from blomodel.compiler.kink_free import KinkFree
 from blomodel.compiler.model import Model
 from blomodel.inner.multistart import MultistartLower
 from blomodel.methods.parallel import Task, search_each
@@ -34,6 +36,7 @@ MAX_BOTH_PATHS = 30  # upper variables up to which every start follows both kind
 MAX_ROUNDS_AROUND = 5  # of searches near the best point
 KICKS = 4  # searches in each round
 KICK = 0.3  # distance of their starts, relative to the spread of x
+MAX_TAKEN = 5  # points that are taken over from the problem without kinks
 
 
 @method
@@ -44,7 +47,9 @@ class Auto:
     Lower levels that are not convex go to value-cuts. Small problems whose KKT conditions are linear
     are solved by branch and bound over the pieces, which proves optimality. Larger ones of this kind
     descend on the smoothed lower level, all others follow the reduced penalty, from several starts;
-    each end is improved on the KKT pieces. Where that finds nothing, value-cuts is tried.
+    each end is improved on the KKT pieces. Where that finds nothing, value-cuts is tried. Absolute
+    values, maxima and the like in the lower level get variables of their own where that makes its KKT
+    conditions linear.
     """
 
     name: ClassVar[str] = "auto"
@@ -62,11 +67,14 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        model = run.model
-        if isinstance(model.lower_solver, MultistartLower):
+        if isinstance(run.model.lower_solver, MultistartLower):
             run.note("the lower level is not convex, so value-cuts took over")
             ValueCuts().run(run)
             return
+        search_without_kinks(run, self._search)
+
+    def _search(self, run: Run) -> None:
+        model = run.model
         search = StartSearch(run)
         exact = search.exact
         if exact is not None and model.n_pairs <= MAX_GLOBAL_PAIRS:
@@ -87,6 +95,33 @@ class Auto:
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
+
+
+def exact_without_kinks(model: Model, p: np.ndarray) -> KinkFree | None:
+    """The problem with variables for its kinks, where its pieces are convex programs and small."""
+    kink_free = model.kink_free
+    if kink_free is None or is_large(kink_free.model) or convex_objective(kink_free.model, p) is None:
+        return None
+    return kink_free
+
+
+def search_without_kinks(run: Run, search: Callable[[Run], None]) -> None:
+    """Search the problem with variables for its kinks where that helps, else the problem itself."""
+    kink_free = exact_without_kinks(run.model, run.p)
+    if kink_free is None:
+        search(run)
+        return
+    start = run.start
+    if start is not None and start[1] is not None:
+        start = start[0], kink_free.lift(start[0], start[1], run.p)
+    other = run.on(kink_free.model, start)
+    try:
+        search(other)
+    finally:
+        found, other.candidates = other.ranking()[:MAX_TAKEN], []
+        run.absorb(other.findings)
+        for candidate in found:
+            run.propose(candidate.x, candidate.y[: run.model.y.size], candidate.source)
 
 
 def search_until_agreement(search: StartSearch, starts: list[Point]) -> None:
@@ -203,6 +238,15 @@ def describe_choice(model: Model, p: np.ndarray) -> str:
             "value-cuts, since the lower level is not convex: its KKT conditions and cuts on its value, "
             "then the cuts alone; the lower level is searched from many starts"
         )
+    kink_free = exact_without_kinks(model, p)
+    if kink_free is not None:
+        n_further = kink_free.model.y.size - model.y.size
+        variables = "a further variable" if n_further == 1 else f"{n_further} further variables"
+        return f"with {variables} for the kinks of the lower level: " + _describe_way(kink_free.model, p)
+    return _describe_way(model, p)
+
+
+def _describe_way(model: Model, p: np.ndarray) -> str:
     objective = convex_objective(model, p)
     if objective is not None and model.n_pairs <= MAX_GLOBAL_PAIRS:
         return (

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blomodel.errors import ModelError
-from blomodel.methods.auto import StartSearch, search_until_agreement
+from blomodel.methods.auto import StartSearch, search_until_agreement, search_without_kinks
 from blomodel.methods.needs import Need, check_needs
 from blomodel.methods.parallel import Task
 from blomodel.methods.pieces import ExactPieces
@@ -79,6 +79,9 @@ class KktMip:
     def run(self, run: Run) -> None:
         """Look for a good point first, where there are many pairs, then branch."""
         check_needs(run, self)
+        search_without_kinks(run, self._branch)
+
+    def _branch(self, run: Run) -> None:
         max_nodes = np.inf if self.max_nodes is None else self.max_nodes
         if not has_exact_pieces(run):
             self._divide_boxes(run, max_nodes)

@@ -91,6 +91,22 @@ class Run(Findings):
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
 
+    def on(self, model: Model, start: tuple[np.ndarray, np.ndarray | None] | None) -> Run:
+        """A run of an equivalent model under the same limits, which has found nothing yet."""
+        iterations = self.max_iterations
+        return Run(
+            model=model,
+            p=self.p,
+            start=start,
+            tolerance=self.tolerance,
+            seed=self.seed,
+            time_limit=self.time_limit,
+            max_iterations=None if iterations is None else iterations - self.iterations,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+            began=self.began,
+        )
+
     @property
     def elapsed(self) -> float:
         """Seconds since the run began."""

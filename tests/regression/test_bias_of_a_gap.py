@@ -1,6 +1,7 @@
 """A point with a lower gap within the tolerance must not pass for better than the exact lower answer.
 
-The gap is relative to the lower value; how far it lets y move, and so f fall, depends on the absolute gap.
+The gap is relative to the lower value; how far it lets y move, and so f fall, depends on the absolute
+gap.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""The problem with lower variables for its kinks: the same answers, and pieces to prove them by."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+
+RANDOM = np.random.default_rng(0)
+A, B = RANDOM.standard_normal((8, 4)), RANDOM.standard_normal(8)
+C, D = RANDOM.standard_normal((6, 4)), RANDOM.standard_normal(6)
+
+
+def build(penalty, constraints=lambda x, y: []):
+    """Least squares with a penalty below, the same on other data above."""
+    x, y = cp.Variable(4, name="x"), cp.Variable(4, name="y")
+    g = 0.5 * cp.sum_squares(A @ y - B) + penalty(x, y)
+    lower = bm.Lower(cp.Minimize(g), constraints(x, y), variables=[y])
+    upper = cp.Minimize(cp.sum_squares(C @ y - D))
+    return bm.BilevelProblem(upper, [x >= 0, x <= 2], lower), x, y
+
+
+KINKS = {
+    "weighted l1": lambda x, y: x @ cp.abs(y),
+    "weights below the bars": lambda x, y: cp.norm1(cp.multiply(x, y)),
+    "largest entry": lambda x, y: x[0] * cp.norm_inf(y),
+    "maximum": lambda x, y: x[0] * cp.max(y) + cp.sum(cp.maximum(y, 0.1, -2 * y)),
+    "differences": lambda x, y: x[0] * cp.tv(y),
+    "huber": lambda x, y: x[0] * cp.sum(cp.abs(y)) + cp.sum(cp.huber(y, 0.2)),
+    "nested": lambda x, y: x[0] * cp.maximum(cp.norm1(y[:2]), cp.abs(y[2])),
+}
+
+
+@pytest.mark.parametrize("name", list(KINKS))
+def test_lower_answers_and_values_agree(name: str) -> None:
+    problem, _, _ = build(KINKS[name])
+    model, nothing = problem.model, np.zeros(0)
+    kink_free = model.kink_free
+    assert kink_free is not None and kink_free.n_own == 4 < kink_free.model.y.size
+    for x in RANDOM.uniform(0.1, 2, (3, 4)):
+        answer = kink_free.model.lower_program.solve(x, nothing)
+        own = model.lower_program.solve(x, nothing)
+        assert answer.value == pytest.approx(own.value, abs=1e-7)
+        np.testing.assert_allclose(answer.y[:4], own.y, atol=1e-5)
+        lifted = kink_free.lift(x, own.y, nothing)
+        assert kink_free.model.g(x, lifted, nothing)[0] == pytest.approx(own.value, abs=1e-7)
+        assert kink_free.model.lower_in.values(x, lifted, nothing).max() <= 1e-9
+
+
+def test_smooth_and_conic_lower_levels_stay_as_they_are() -> None:
+    assert build(lambda x, y: x @ y)[0].model.kink_free is None
+    assert build(lambda x, y: x[0] * cp.norm(y, 2) + cp.norm1(y))[0].model.kink_free is None
+
+
+@pytest.mark.parametrize("name", ["weighted l1", "weights below the bars", "differences"])
+@pytest.mark.parametrize("method", ["auto", "kkt-mip"])
+def test_answer_is_proved_and_none_of_a_grid_is_better(name: str, method: str) -> None:
+    problem, x, y = build(KINKS[name])
+    problem.solve(method)
+    assert problem.status == "optimal" and problem.certificate.stationarity <= 1e-6
+    assert "further variables for the kinks" in problem.explain().__str__()
+    model, nothing = problem.model, np.zeros(0)
+    for point in RANDOM.uniform(0, 2, (200, 4)):
+        answer = model.lower_program.solve(point, nothing)
+        assert model.f(point, answer.y, nothing)[0] >= problem.value - 1e-6
+
+
+def test_neighbourhood_of_a_wrong_point_is_judged_by_its_pieces() -> None:
+    """At x = 1, y lies on kinks; moving x improves f, and the certificate sees it."""
+    problem, x, y = build(KINKS["weighted l1"])
+    best = problem.solve()
+    at = np.ones(4)
+    answer = problem.model.lower_program.solve(at, np.zeros(0)).y
+    certificate = bm.certify(problem, at, answer)
+    assert certificate.accepted and certificate.objective > best + 1e-3
+    assert certificate.claim == "feasible" and certificate.stationarity > 1e-3
+
+
+def test_kinks_in_constraints_get_variables_too() -> None:
+    problem, x, y = build(lambda x, y: 0, lambda x, y: [cp.norm1(y) <= x[0]])
+    problem.solve()
+    assert problem.status == "optimal"
+    assert np.abs(y.value).sum() <= x.value[0] + 1e-6
+
+
+def test_a_start_for_both_levels_is_kept() -> None:
+    problem, x, y = build(KINKS["weighted l1"])
+    x.value, y.value = np.full(4, 0.5), np.full(4, -0.25)
+    problem.solve(time_limit=20)
+    assert problem.status == "optimal"
