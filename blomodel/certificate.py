@@ -234,7 +234,7 @@ def _study(
         unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
     if lower.is_proven and model.kink_free is not None:
         # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
-        y, model = model.kink_free.lift(x, y, p), model.kink_free.model
+        (x, y), model = model.kink_free.lift(x, y, p), model.kink_free.model
         multipliers = _sharpest_multipliers(model, p, x, y, None)
     facts = study_neighbourhood(
         model,

@@ -98,9 +98,11 @@ def solve_locally(
     *,
     max_moves: int = 50,
     time_limit: float = np.inf,
+    looks_further: bool = True,
 ) -> ComplementarityResult:
     """Walk from piece to adjacent piece, from the one ``z0`` lies in, while the objective falls.
 
+    Where that piece is empty another one is searched, if ``looks_further``, which may take long.
     ``LOCAL`` means proved: all pieces that meet at the last point were searched, or its multipliers
     show that none of them is better. ``bound`` stays ``-inf``, since nothing global is known.
     """
@@ -114,7 +116,7 @@ def solve_locally(
         return ComplementarityResult(z, value, -np.inf, status, pieces.solved - solved_before)
 
     start = np.array(z0, dtype=float).ravel()
-    sides, answer, status = _first_piece(pieces, start, deadline)
+    sides, answer, status = _first_piece(pieces, start, deadline, looks_further)
     if answer is None:
         return report(status, value=-np.inf if status.name == "UNBOUNDED" else np.inf)
     status = ComplementarityStatus.LIMIT
@@ -167,7 +169,7 @@ def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None
 
 
 def _first_piece(
-    pieces: Pieces, start: Vector, deadline: float
+    pieces: Pieces, start: Vector, deadline: float, looks_further: bool
 ) -> tuple[Sides, ConvexAnswer | None, ComplementarityStatus]:
     """Solve the piece ``start`` lies in or, if it is empty, search for one that is not."""
     sides = pieces.round(start, pieces.free_sides)
@@ -178,7 +180,7 @@ def _first_piece(
     if answer.status is ConvexStatus.OPTIMAL:
         return sides, answer, status
     doubtful = np.where(pieces.biactive(start, 1e-3), FREE, sides).astype(np.int8)
-    for choice in (doubtful, pieces.free_sides):
+    for choice in (doubtful, pieces.free_sides) if looks_further else ():
         tree = Tree(pieces, node_limit=2 * pieces.n_pairs + 20, deadline=deadline)
         tree.first_improvement = True
         found = tree.search(choice)

@@ -48,7 +48,7 @@ class Auto:
     are solved by branch and bound over the pieces, which proves optimality. Larger ones of this kind
     descend on the smoothed lower level, all others follow the reduced penalty, from several starts;
     each end is improved on the KKT pieces. Where that finds nothing, value-cuts is tried. Absolute
-    values, maxima and the like in the lower level get variables of their own where that makes its KKT
+    values, maxima and the like get variables of their own where that makes f quadratic and the KKT
     conditions linear.
     """
 
@@ -111,17 +111,27 @@ def search_without_kinks(run: Run, search: Callable[[Run], None]) -> None:
     if kink_free is None:
         search(run)
         return
-    start = run.start
-    if start is not None and start[1] is not None:
-        start = start[0], kink_free.lift(start[0], start[1], run.p)
-    other = run.on(kink_free.model, start)
+    other = run.on(kink_free.model, _lifted_start(run, kink_free))
     try:
         search(other)
     finally:
         found, other.candidates = other.ranking()[:MAX_TAKEN], []
         run.absorb(other.findings)
         for candidate in found:
-            run.propose(candidate.x, candidate.y[: run.model.y.size], candidate.source)
+            run.propose(*kink_free.own(candidate.x, candidate.y), candidate.source)
+
+
+def _lifted_start(run: Run, kink_free: KinkFree) -> Point | None:
+    """The user's start with values for the further variables."""
+    if run.start is None:
+        return None
+    x, y = run.start
+    if y is None:
+        answer, _ = run.model.solve_lower(x, run.p, np.zeros(run.model.y.size))
+        if not answer.status.has_point:
+            return None
+        y = answer.y
+    return kink_free.lift(x, y, run.p)
 
 
 def search_until_agreement(search: StartSearch, starts: list[Point]) -> None:
@@ -207,9 +217,11 @@ class StartSearch:
         reached = [np.inf]
 
         def improve(stage: PenaltyEvaluation) -> None:
-            # A point of the path lies near several pieces; its two answers often lead to different ones.
+            # A point of the path lies near several pieces; its two answers often lead to different ones,
+            # but only the first one is sure to lie in a piece.
             reached.append(exact.improve(run, stage.x, stage.lower_y, stage.lower_multipliers))
-            reached.append(exact.improve(run, stage.x, stage.y, stage.multipliers))
+            is_lost = not np.isfinite(reached[-1])
+            reached.append(exact.improve(run, stage.x, stage.y, stage.multipliers, is_lost))
 
         # The pieces are exact, so a large penalty weight would add nothing.
         path = ReducedPenaltyMethod(gamma_first=0.3, gamma_last=30.0, path_tolerance=1e-4)
@@ -240,9 +252,11 @@ def describe_choice(model: Model, p: np.ndarray) -> str:
         )
     kink_free = exact_without_kinks(model, p)
     if kink_free is not None:
-        n_further = kink_free.model.y.size - model.y.size
-        variables = "a further variable" if n_further == 1 else f"{n_further} further variables"
-        return f"with {variables} for the kinks of the lower level: " + _describe_way(kink_free.model, p)
+        n_further = kink_free.model.x.size + kink_free.model.y.size - model.x.size - model.y.size
+        variables = "a further variable for a kink"
+        if n_further > 1:
+            variables = f"{n_further} further variables for kinks"
+        return f"with {variables}: {_describe_way(kink_free.model, p)}"
     return _describe_way(model, p)
 
 

@@ -80,15 +80,25 @@ class ExactPieces:
         return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
 
     def improve(
-        self, run: Run, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
+        self,
+        run: Run,
+        x: np.ndarray,
+        y: np.ndarray,
+        multipliers: np.ndarray,
+        looks_further: bool = True,
     ) -> float:
-        """Walk from piece to piece, starting where the point lies; the upper objective reached."""
+        """Walk from piece to piece, starting where the point lies; the upper objective reached.
+
+        ``looks_further``: whether to search for a piece where the point lies in none.
+        """
         start = self.join(x, y, multipliers)
         pieces = self.qp.pieces
         first = pieces.round(start, pieces.free_sides).tobytes()
         if first in self._reached:
             return self._reached[first]
-        result = solve_locally(self.qp, start, time_limit=run.remaining)
+        result = solve_locally(
+            self.qp, start, time_limit=run.remaining, looks_further=looks_further
+        )
         run.evaluations += result.nodes
         self._reached[first] = np.inf
         if result.z is None:

@@ -38,13 +38,13 @@ def test_lower_answers_and_values_agree(name: str) -> None:
     problem, _, _ = build(KINKS[name])
     model, nothing = problem.model, np.zeros(0)
     kink_free = model.kink_free
-    assert kink_free is not None and kink_free.n_own == 4 < kink_free.model.y.size
+    assert kink_free is not None and kink_free.sizes == (4, 4) and kink_free.model.y.size > 4
     for x in RANDOM.uniform(0.1, 2, (3, 4)):
         answer = kink_free.model.lower_program.solve(x, nothing)
         own = model.lower_program.solve(x, nothing)
         assert answer.value == pytest.approx(own.value, abs=1e-7)
         np.testing.assert_allclose(answer.y[:4], own.y, atol=1e-5)
-        lifted = kink_free.lift(x, own.y, nothing)
+        _, lifted = kink_free.lift(x, own.y, nothing)
         assert kink_free.model.g(x, lifted, nothing)[0] == pytest.approx(own.value, abs=1e-7)
         assert kink_free.model.lower_in.values(x, lifted, nothing).max() <= 1e-9
 
@@ -60,7 +60,7 @@ def test_answer_is_proved_and_none_of_a_grid_is_better(name: str, method: str) -
     problem, x, y = build(KINKS[name])
     problem.solve(method)
     assert problem.status == "optimal" and problem.certificate.stationarity <= 1e-6
-    assert "further variables for the kinks" in problem.explain().__str__()
+    assert "further variables for kinks" in str(problem.explain())
     model, nothing = problem.model, np.zeros(0)
     for point in RANDOM.uniform(0, 2, (200, 4)):
         answer = model.lower_program.solve(point, nothing)
@@ -90,3 +90,38 @@ def test_a_start_for_both_levels_is_kept() -> None:
     x.value, y.value = np.full(4, 0.5), np.full(4, -0.25)
     problem.solve(time_limit=20)
     assert problem.status == "optimal"
+
+
+UPPER_KINKS = {
+    "absolute errors": lambda x, y: cp.norm1(C @ y - D) + 0.1 * cp.sum_squares(x),
+    "largest error": lambda x, y: cp.max(cp.abs(C @ y - D)) + 0.3 * cp.norm1(x),
+    "hinge": lambda x, y: cp.sum(cp.pos(C @ y - D)) + 0.1 * cp.sum_squares(x),
+}
+
+
+@pytest.mark.parametrize("sense", [cp.Minimize, cp.Maximize])
+@pytest.mark.parametrize("name", list(UPPER_KINKS))
+def test_kinks_of_the_upper_objective_are_solved_exactly(name: str, sense: type) -> None:
+    x, y = cp.Variable(4, name="x"), cp.Variable(4, name="y")
+    lower = bm.Lower(
+        cp.Minimize(0.5 * cp.sum_squares(A @ y - B) - x @ y), [y <= 1, y >= -0.2], variables=[y]
+    )
+    f, sign = UPPER_KINKS[name](x, y), 1.0 if sense is cp.Minimize else -1.0
+    problem = bm.BilevelProblem(sense(sign * f), [x >= -1, x <= 1], lower)
+    problem.solve()
+    assert problem.status == "optimal" and problem.certificate.stationarity <= 1e-6
+    model, nothing = problem.model, np.zeros(0)
+    lifted_x, lifted_y = model.kink_free.lift(x.value, y.value, nothing)
+    assert model.kink_free.model.f(lifted_x, lifted_y, nothing)[0] == pytest.approx(f.value, abs=1e-9)
+    for point in RANDOM.uniform(-1, 1, (200, 4)):
+        answer = model.lower_program.solve(point, nothing)
+        assert model.f(point, answer.y, nothing)[0] >= f.value - 1e-6
+
+
+def test_a_concave_kink_above_keeps_its_form() -> None:
+    """-|y| must not be replaced by its epigraph, which would have no lower end."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.square(y - x)), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.square(x) - 3 * cp.abs(y)), [x >= -1, x <= 2], lower)
+    problem.solve()
+    assert x.value == pytest.approx(1.5, abs=1e-4) and problem.value == pytest.approx(-2.25, abs=1e-6)
