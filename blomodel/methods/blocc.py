@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from blomodel.errors import LowerLevelError, UnknownSettingError
+from blomodel.errors import UnknownSettingError
+from blomodel.methods.first_order import first_point
 from blomodel.methods.max_min import MaxMinSettings, run_max_min
 from blomodel.methods.needs import check_needs
-from blomodel.methods.reduced_penalty import has_only_bounds
+from blomodel.methods.projected_descent import ProjectedDescent
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
-from blomodel.methods.starts import nearest_allowed
 from blomodel.reformulations.value_function import ReducedPenalty
 
 
@@ -33,17 +31,23 @@ class Blocc:
     first-order solver of the BLOCC paper does: accelerated projected ascent in the multipliers of the
     coupled rows, after projected gradient steps in y (momentum (t - 1)/(t + 2)). Where its steps are not
     given, they are halved when too long and momentum begins anew when the dual function falls.
+
+    The papers suppose that the lower level has answers on all of X, with unique multipliers (LICQ). With
+    exact inner solves a step that leaves the x with lower answers is projected onto them, where both
+    levels' constraints are jointly convex; and at the edge of these x, where multipliers are not unique,
+    the pair with the shortest difference is taken.
     """
 
     name: ClassVar[str] = "blocc"
-    summary: ClassVar[str] = "projected gradient steps on F_gamma(x), fixed gamma and step"
+    summary: ClassVar[str] = "projected gradient steps on F_gamma(x), fixed gamma"
     assumes: ClassVar[str] = "lower level strongly convex in y, constraint qualification (LICQ)"
     claims: ClassVar[str] = "a stationary point of F_gamma; error of order 1/gamma"
     reference: ClassVar[str] = "Jiang et al. (2024); Chen et al., Alg. 4, eqs 54-56"
 
     gamma: float = setting(10.0, "penalty weight", minimum=0.0)
     step_size: float | None = setting(
-        None, "step eta; None: 1/(10 gamma), the safe choice", minimum=0.0
+        None, "step eta; None: from curvature, shortened until F_gamma falls (max-min: 1/(10 gamma))",
+        minimum=0.0,
     )
     max_steps: int = setting(2000, "largest number of iterations", minimum=1)
     inner: str = setting("exact", "how (54) and (55) are solved: 'exact' or 'max-min'")
@@ -63,13 +67,12 @@ class Blocc:
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         check_needs(run, self)
-        eta = self.step_size if self.step_size is not None else 1 / (10 * self.gamma)
         if self.inner not in ("exact", "max-min"):
             raise UnknownSettingError(f"blocc: inner = {self.inner!r} is neither 'exact' nor 'max-min'.")
         if self.inner == "max-min":
             wish = MaxMinSettings(
                 gamma=self.gamma,
-                step_size=eta,
+                step_size=self.step_size,
                 max_steps=self.max_steps,
                 lower_step=self.lower_step,
                 multiplier_step=self.multiplier_step,
@@ -78,49 +81,26 @@ class Blocc:
             )
             run_max_min(run, self.name, wish)
             return
-        self._run_exact(run, eta)
+        self._run_exact(run)
 
-    def _run_exact(self, run: Run, eta: float) -> None:
+    def _run_exact(self, run: Run) -> None:
         penalty = ReducedPenalty(run.model, run.p)
-        x = _first_point(run)
+        descent = ProjectedDescent(
+            run,
+            self.name,
+            lambda x: penalty.with_chosen_multipliers(penalty(x, self.gamma)),
+            lambda found: {"gap": found.gap, "gamma": found.gamma},
+        )
+        start, _ = first_point(run)
         try:
-            for _ in range(self.max_steps):
-                evaluation = penalty(x, self.gamma)
-                run.tried.append((evaluation.x, evaluation.lower_status))
-                if not evaluation.is_finite:
-                    raise LowerLevelError(
-                        f"blocc: the lower level is {evaluation.lower_status.value} at x = {x}; start "
-                        "elsewhere, or use method='auto', which keeps x where it has an answer.",
-                        x,
-                    )
-                following = _project(run, x - eta * evaluation.gradient)
-                moved = float(np.abs(following - x).max(initial=0)) / eta
-                run.step(
-                    x=x, value=evaluation.value, gap=evaluation.gap, gamma=self.gamma, stationarity=moved
-                )
-                if moved <= run.tolerance * (1 + np.abs(x).max(initial=0)):
-                    break
-                x = following
+            if self.step_size is None:
+                first_step = 1 / (10 * self.gamma)  # the papers' safe step
+                descent.backtrack(start, first_step, self.max_steps)
+            else:
+                descent.fixed_steps(start, self.step_size, self.max_steps)
         finally:
             run.evaluations += penalty.evaluations
-            last = penalty(x, self.gamma)
-            if last.is_finite:
+            last = descent.last
+            if last is not None:
                 run.propose(last.x, last.y, f"blocc, gamma = {self.gamma:g}")
                 run.propose(last.x, last.lower_y, "blocc, lower minimiser at its x")
-
-
-def _first_point(run: Run) -> np.ndarray:
-    if run.start is not None:
-        return _project(run, run.start[0])
-    low, high = run.model.bounds(run.p)
-    middle = np.where(
-        np.isfinite(low) & np.isfinite(high), (low + high) / 2, np.clip(0.0, low, high)
-    )
-    return _project(run, middle)
-
-
-def _project(run: Run, x: np.ndarray) -> np.ndarray:
-    if has_only_bounds(run):
-        return np.clip(x, *run.model.bounds(run.p))
-    nearest = nearest_allowed(run, x)
-    return x if nearest is None else nearest[0]

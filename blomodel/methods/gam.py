@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.gam import gam
+from blomodel.methods.active_gradient import ActiveGradient
 from blomodel.methods.constrained import ConstrainedLower
 from blomodel.methods.needs import check_needs
+from blomodel.methods.projected_descent import ProjectedDescent
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
@@ -26,7 +28,9 @@ class Gam:
               \begin{pmatrix} L_{yy} & J_A^T \\ J_A & 0 \end{pmatrix}
               \begin{pmatrix} u \\ v \end{pmatrix} = \begin{pmatrix} \nabla_y f \\ 0 \end{pmatrix}.
 
-    Where rows are about to change sides, the gradients of both sides are mixed to the shortest one.
+    Where rows are about to change sides, the gradients of both sides are mixed to the shortest one. A
+    step that leaves the x with lower answers is projected onto them; there v is not unique and taken
+    short.
     """
 
     name: ClassVar[str] = "gam"
@@ -49,17 +53,24 @@ class Gam:
         n_x, n_y, n_rows = run.model.x.size, run.model.y.size, lower.n_rows
         x, y, weights = lower.start()
         oracle = lower.oracle
-        settings = np.array([self.step_size or 0.0, 1e-10, float(self.newton_steps)])
-        memory = np.array([1.0, float(run.model.f(x, y, run.p)[0]), 0.0, 0.0])
+        settings = np.array([self.step_size or 0.0, 1e-10, float(self.newton_steps), 1.0])
+        memory = np.array([1.0, float(run.model.f(x, y, run.p)[0]), 0.0, 0.0, 0.0])
         space = np.zeros((21, max(n_x, n_y + n_rows, n_rows + 1, 1)))
         matrix = np.zeros((n_y + n_rows, n_y + n_rows))
+        trial = space[12, :n_x]
 
         def loop(count: int) -> float:
-            return gam(
+            done = int(memory[3])
+            residual = gam(
                 count, oracle.f, oracle.f_grad_x, oracle.f_grad_y, lower.both, lower.slope_x,
                 lower.slope_y, lower.curve_xy, lower.curve_yy, lower.x_set.spec, lower.low, settings, x,
                 y, weights, memory, space, matrix,
             )  # fmt: skip
+            if memory[4] == 1.0 and run.model.solve_lower(trial, run.p, y)[0].status.has_point:
+                # Only the active set method found no answer there: shorter steps will do.
+                settings[3], memory[4] = 0.0, 0.0
+                return loop(count + done - int(memory[3]))
+            return float(residual)
 
         run.watch(x, y)
         try:
@@ -73,4 +84,19 @@ class Gam:
         finally:
             # The last slice may have ended early.
             run.iterations = int(memory[3])
-            lower.propose(x, y, "gam")
+            lower.propose(x, y, self.name)
+        if memory[4] == 1.0:
+            self._keep_to_answers(run, x)
+
+    def _keep_to_answers(self, run: Run, x: np.ndarray) -> None:
+        """Go on from x with answers by a solver, and projections onto the x that have one."""
+        run.note(f"{self.name}: its steps led to x without lower answer, so that a solver took over")
+        descent = ProjectedDescent(run, self.name, ActiveGradient(run), lambda found: {})
+        try:
+            if self.step_size is None:
+                descent.backtrack(x, 1.0, self.max_steps)
+            else:
+                descent.fixed_steps(x, self.step_size, self.max_steps)
+        finally:
+            if descent.last is not None:
+                run.propose(descent.last.x, descent.last.y, f"{self.name}, by a solver")

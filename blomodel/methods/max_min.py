@@ -21,6 +21,8 @@ from blomodel.methods.slices import run_in_slices
 
 # Relative to the step in x: errors of the inner solves are multiplied by gamma.
 ACCURACY = 1e-2
+DENSE = 500  # entries of y up to which eigenvalues are asked for
+FLAT = 1e-9  # relative curvature below which there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class MaxMinSettings:
     """What the user set; None: chosen here."""
 
     gamma: float
-    step_size: float
+    step_size: float | None
     max_steps: int
     lower_step: float | None
     multiplier_step: float | None
@@ -54,9 +56,11 @@ def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
     y_lower, y_penalised = y.copy(), y.copy()
     lower_weights, penalised_weights = np.zeros(tape.n_outputs), np.zeros(tape.n_outputs)
     lower_weights[:2], penalised_weights[:2] = (0.0, 1.0), (1 / wish.gamma, 1.0)
+    _note_flat_directions(run, name, x, y)
     steps = _steps(run, x, y, wish, jacobian(tape, ("y",), (x, y, run.p))[2:])
     lower_memory, penalised_memory = np.array([*steps, 0.0]), np.array([*steps, 0.0])
-    settings = np.array([wish.step_size, wish.gamma, run.tolerance])
+    eta = wish.step_size or 1 / (10 * wish.gamma)  # the papers' safe step
+    settings = np.array([eta, wish.gamma, run.tolerance])
     is_fixed = wish.lower_steps is not None or wish.lower_step is not None
     accuracy = max(ACCURACY * run.tolerance / max(1.0, wish.gamma), 1e-12)
     inner = np.array([is_fixed, wish.multiplier_steps or 2000, wish.lower_steps or 2000, accuracy])
@@ -85,6 +89,18 @@ def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
         run.iterations = int(memory[0])
         _note_inner_errors(run, name, max(lower_memory[2], penalised_memory[2]))
         lower.propose(x, y_penalised, f"{name}, gamma = {wish.gamma:g}")
+
+
+def _note_flat_directions(run: Run, name: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Say where g has no curvature: the Lagrangian then has no minimiser for most multipliers."""
+    if y.size > DENSE:
+        return
+    values = np.linalg.eigvalsh(hessian(run.model.g, ("y",), (x, y, run.p)).toarray())
+    if values[0] <= FLAT * max(values[-1], FLAT):
+        run.note(
+            f"{name}: g is not strongly convex in y, so that inner='max-min' may find no minimiser of "
+            "its Lagrangian; inner='exact' does without strong convexity"
+        )
 
 
 def _note_inner_errors(run: Run, name: str, residual: float) -> None:
@@ -125,6 +141,6 @@ def _steps(
         return step, wish.multiplier_step
     # The dual function's curvature is |rows|^2 / strong convexity; the loop halves what is too long.
     least = curvature
-    if y.size <= 500:
+    if y.size <= DENSE:
         least = max(float(np.linalg.eigvalsh(below.toarray())[0]), 1e-3 * curvature)
     return step, least * safe_step(spectral_norm(rows) ** 2)

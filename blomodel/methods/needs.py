@@ -53,6 +53,26 @@ def own_sets_and_prox(run: Run, method: Any) -> None:
     set_up(run, method.name, prox=True)
 
 
+def holds_x_below(run: Run) -> bool:
+    """Whether some lower constraint holds upper variables."""
+    upper = {leaf.id for leaf in run.model.x.leaves}
+    return any(
+        variable.id in upper
+        for constraint in run.model.lower_constraints
+        for variable in constraint.variables()
+    )
+
+
+def own_sets_or_convex(run: Run, method: Any) -> None:
+    """Sets of x and y of their own, or coupled lower constraints and f / gamma + g convex in y."""
+    if not holds_x_below(run):
+        own_sets_and_prox(run, method)
+        return
+    ConstrainedLower(run, method.name).refuse_coupling_above(method.name)
+    _ = run.model.lower_program  # raises NonconvexLowerError
+    convex_penalised_level(run, method)
+
+
 def own_sets_and_smooth(run: Run, method: Any) -> None:
     """The same sets, and no kinks in g."""
     set_up_smooth(run, method.name, free_y=False)
@@ -115,7 +135,7 @@ def few_upper_variables(run: Run, method: Any) -> None:
 def convex_penalised_level(run: Run, method: Any) -> None:
     """f / gamma + g convex in y, at the largest gamma and some x."""
     model, p = run.model, run.p
-    gamma = float(getattr(method, "gamma_last", 0) or method.gamma)
+    gamma = float(getattr(method, "gamma_last", 0) or method.gamma or 1.0)
     weights = (1.0 / gamma, 1.0)
     program = model.penalised_program
     center = np.zeros(model.x.size) if run.start is None else run.start[0]
@@ -153,7 +173,7 @@ _NEEDS: dict[str, tuple[Need, ...]] = {
     "lv-hba": (lower_rows, affine_rows),
     "meha": (own_sets_and_prox,),
     "pbgd": (own_sets_and_smooth,),
-    "pbgd-free": (own_sets_and_prox,),
+    "pbgd-free": (own_sets_or_convex,),
     "perturbed-gd": (free_and_smooth,),
     "random-search": (),
     "reduced-penalty": (convex_penalised_level,),

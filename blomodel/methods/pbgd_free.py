@@ -8,15 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import BlomodelError, UnknownSettingError
+from blomodel.errors import BlomodelError, ModelError, UnknownSettingError
 from blomodel.kernels.loops.pbgd_free import pbgd_free
 from blomodel.methods.constants import safe_step
 from blomodel.methods.directions import Term
 from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
+from blomodel.methods.needs import check_needs, holds_x_below
+from blomodel.methods.pbgd_free_coupled import STAGES, CoupledFree
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 
 VERSIONS = ("inner-loop", "single-loop")
+LARGE = 0.1  # share of the slope that must not be left out
 
 
 class UnsuitableMethodWarning(UserWarning):
@@ -35,6 +38,10 @@ class PbgdFree:
 
     What it leaves out, gamma times the change of g's slope, is small only where f is flat in y at the
     lower answer; the method checks that at its last point and warns.
+
+    Where lower constraints hold x, the inner-loop version is run, with y from a convex solver over Y(x),
+    and without multipliers, as in the paper. A step after which the lower level has no answer is
+    projected onto the x with answers; the paper supposes that all of X has them.
     """
 
     name: ClassVar[str] = "pbgd-free"
@@ -63,15 +70,12 @@ class PbgdFree:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        if holds_x_below(run):
+            self._run_coupled(run)
+            return
         setup = set_up(run, self.name, prox=True)
         x, y = setup.x.copy(), setup.y.copy()
-        is_still = not run.model.f.depends_on("x")
-        if is_still:
-            _warn(
-                run,
-                "pbgd-free: the upper objective does not depend on x except through y, so its step is "
-                "zero; try alt-pbgd.",
-            )
+        is_still = _has_no_step(run, "alt-pbgd")
         run.watch(x, y)
         try:
             if not is_still:
@@ -81,6 +85,30 @@ class PbgdFree:
             propose_last(run, x, y, f"{self.name}, {self.version}")
             if not is_still:
                 _check_flatness(run, x)
+
+    def _run_coupled(self, run: Run) -> None:
+        if self.version == "single-loop" or self.inner_steps or self.inner_step_size:
+            raise ModelError(
+                "pbgd-free: lower constraints hold x here, so that y is found by a convex solver over "
+                "Y(x) (the inner-loop version); version='single-loop', inner_steps and inner_step_size "
+                "are for lower constraints without x."
+            )
+        check_needs(run, self)
+        gammas = STAGES if self.gamma is None else (self.gamma,)
+        free, is_still = CoupledFree(run), _has_no_step(run, "blocc")
+        try:
+            free.iterate(gammas, self.step_size, 1 if is_still else self.max_steps)
+        finally:
+            propose_last(run, free.x, free.y, f"{self.name}, {self.version}")
+            if free.n_returns:
+                run.note(
+                    f"pbgd-free: {free.n_returns} of its steps along grad_x f led to x without lower "
+                    "answer and were projected onto the nearest x that has one; the paper's formula "
+                    "does not say what to do there"
+                )
+            if not is_still:
+                _check_flatness(run, free.x)
+                _check_left_out(run, *free.left_out(gammas[-1]))
 
     def _iterate(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
         run, constants = setup.run, setup.constants
@@ -125,6 +153,28 @@ class PbgdFree:
 def _warn(run: Run, text: str) -> None:
     run.note(text)
     warnings.warn(text, UnsuitableMethodWarning, stacklevel=2)
+
+
+def _has_no_step(run: Run, other: str) -> bool:
+    """Whether f holds no x itself, which is said."""
+    if run.model.f.depends_on("x"):
+        return False
+    _warn(
+        run,
+        "pbgd-free: the upper objective does not depend on x except through y, so its step is zero; try "
+        f"{other}.",
+    )
+    return True
+
+
+def _check_left_out(run: Run, left_out: float, own: float) -> None:
+    """Warn where multipliers carry much of the slope, which flatness at the two answers does not see."""
+    if left_out > LARGE * (1 + own):
+        _warn(
+            run,
+            f"pbgd-free: at its last x the part of the slope that is left out has norm {left_out:.3g} "
+            f"and grad_x f {own:.3g}, so f is not flat enough and x may be wrong; try blocc.",
+        )
 
 
 def _check_flatness(run: Run, x: np.ndarray) -> None:

@@ -11,12 +11,16 @@ either value carries the multipliers of its own minimisation (envelope theorem).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from blomodel.compiler.model import Model
 from blomodel.inner.answer import Answer, InnerStatus
+
+LIGHT = 1e-4  # weight of rows that do not pin y down
+SAME = 1e-6  # relative distance below which two answers are one, and a row is tight
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,29 @@ class ReducedPenalty:
             penalised_status=penalised.status,
         )
 
+    def with_chosen_multipliers(self, found: PenaltyEvaluation) -> PenaltyEvaluation:
+        """The same point with other multipliers, where x lies at the edge of the x with lower answers.
+
+        There the lower constraints leave one y to both levels, multipliers are not unique, and the
+        gradient holds what the solver happened to leave, times gamma. Here it is that of the pair with
+        the shortest difference.
+        """
+        model, p = self.model, self.p
+        distance = np.abs(found.y - found.lower_y).max(initial=0)
+        is_one = distance <= SAME * (1 + np.abs(found.y).max(initial=0))
+        if not (found.is_finite and is_one and model.has_smooth_kkt):
+            return found
+        parts = [rows.linearise(found.x, found.lower_y, p) for rows in (model.lower_in, model.lower_eq)]
+        scale = 1 + np.abs(found.x).max(initial=0)
+        tight = np.concatenate([parts[0].value >= -SAME * scale, np.full(len(model.lower_eq), True)])
+        in_y = sp.vstack([part.in_y for part in parts], format="csr")[tight].toarray()
+        difference = found.gamma * (found.multipliers - found.lower_multipliers)[tight]
+        shortest = shortest_multipliers(in_y, in_y.T @ difference, tight[: len(model.lower_in)].sum())
+        if shortest is None:
+            return found
+        in_x = sp.vstack([part.in_x for part in parts], format="csr")[tight]
+        return replace(found, gradient=found.gradient + in_x.T @ (shortest - difference))
+
     def _infinite(
         self, x: np.ndarray, gamma: float, lower: Answer, penalised: Answer
     ) -> PenaltyEvaluation:
@@ -103,3 +130,35 @@ class ReducedPenalty:
 
 def _usable(answer: Answer) -> bool:
     return answer.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE)
+
+
+def shortest_multipliers(in_y: np.ndarray, slope: np.ndarray, n_in: int) -> np.ndarray | None:
+    """The shortest m with in_y' m = slope, mostly on rows that pin y down; None where none does.
+
+    Rows pin y down when nonnegative multiples of their slopes cancel: no y satisfies them more than
+    just. Their multipliers can grow without limit, so that differences of them have any sign.
+
+    Parameters
+    ----------
+    in_y : array
+        Slopes in y of the tight rows, the ``n_in`` inequalities first.
+    """
+    from scipy.optimize import linprog
+
+    n_rows = len(in_y)
+    if np.linalg.matrix_rank(in_y, tol=1e-9 * (1 + np.abs(in_y).max(initial=0))) == n_rows:
+        return None
+    # The cancelling combination with as many rows as possible: each counts up to 1.
+    free = n_rows - n_in
+    found = linprog(
+        np.concatenate([-np.ones(n_in), np.zeros(n_in + free)]),
+        A_eq=np.hstack([in_y[:n_in].T, in_y[:n_in].T, in_y[n_in:].T]),
+        b_eq=np.zeros(in_y.shape[1]),
+        bounds=[(0, 1)] * n_in + [(0, None)] * n_in + [(None, None)] * free,
+    )
+    if found.status != 0 or -found.fun < 0.5:
+        return None
+    weight = np.full(n_rows, LIGHT)
+    weight[:n_in][found.x[:n_in] > 0.5] = 1.0
+    weight[n_in:] = 1.0
+    return weight * np.linalg.lstsq(in_y.T * weight, slope, rcond=1e-12)[0]

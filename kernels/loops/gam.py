@@ -122,8 +122,9 @@ def gam(
 ):  # fmt: skip
     """Do n projected steps along implicit gradients; returns the size of the last unit step.
 
-    settings: fixed step (0: by a line search), tolerance and steps of the lower solve. memory: step,
-    value of f at the point, 1 when no direction falls any more (0 is returned then), steps taken.
+    settings: fixed step (0: by a line search), tolerance and steps of the lower solve, whether to end at
+    a trial point without lower answer (memory[4] is 1 then, and the point is left in space[12]). memory:
+    step, value of f at the point, 1 when no direction falls any more (0 is returned then), steps taken.
     """
     fixed, tolerance, steps = settings[0], settings[1], int(settings[2])
     n_x, n_y, n_rows = len(x), len(y), len(low)
@@ -174,6 +175,9 @@ def gam(
                     both, slope_y, curve_yy, low, trial, try_y, try_weights, tolerance, steps, space,
                     matrix,
                 )  # fmt: skip
+                if settings[3] > 0.0 and not wrong <= 100.0 * tolerance:
+                    memory[4] = 1.0
+                    return 0.0
                 evaluate(f, trial, try_y, empty, empty, value)
                 moved = 0.0
                 for i in range(n_x):

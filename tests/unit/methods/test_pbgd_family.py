@@ -8,6 +8,7 @@ import pytest
 
 import blomodel as bm
 import blomodel.methods.all  # noqa: F401 - registers the methods
+from blomodel.errors import ModelError
 from blomodel.methods.pbgd_free import UnsuitableMethodWarning
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run
@@ -84,6 +85,52 @@ def test_pbgd_free_without_a_step_says_so():
     with pytest.warns(UnsuitableMethodWarning, match="does not depend on x except through y"):
         run = run_method(problem, "pbgd-free")
     assert run.candidates
+
+
+def coupled_slope(slope):
+    """y = x because of y <= x, so that f(x, y(x)) = x^2 + slope * x."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x - 3) ** 2), [y <= x], variables=[y])
+    return bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + slope * y), [x >= -8, x <= 8], lower), x
+
+
+def test_pbgd_free_says_that_multipliers_carry_the_slope():
+    """Both answers are y = x whatever f is, so that flatness there would not show it."""
+    problem, x = coupled_slope(4.0)
+    with pytest.warns(UnsuitableMethodWarning, match="left out has norm 4 .*try blocc"):
+        problem.solve(method="pbgd-free")
+    assert x.value == pytest.approx(1.0, abs=1e-6)
+    problem.solve(method="blocc")
+    assert x.value == pytest.approx(-1.0, abs=1e-4)
+
+
+def test_pbgd_free_with_coupled_rows_is_silent_where_little_is_left_out():
+    problem, x = coupled_slope(1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem.solve(method="pbgd-free", gamma=20.0)
+    assert x.value == pytest.approx(1.0, abs=1e-6)
+    assert problem.solution.evaluations >= problem.solution.iterations > 0
+
+
+def test_pbgd_free_says_that_it_left_the_x_with_answers():
+    """grad_x f leads to x = 0, but y >= 1 and y <= x need x >= 1."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(y**2), [y <= x, y >= 1], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x**2 + 0.01 * y), [], lower)
+    x.value = 3.0
+    problem.solve(method="pbgd-free")
+    assert x.value == pytest.approx(1.0, abs=1e-6)
+    assert any("without lower answer" in note for note in problem.solution.notes)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"version": "single-loop"}, {"inner_steps": 3}, {"inner_step_size": 0.1}]
+)
+def test_pbgd_free_refuses_inner_steps_over_a_set_that_moves(settings):
+    problem, _ = coupled_slope(1.0)
+    with pytest.raises(ModelError, match="hold x"):
+        problem.solve(method="pbgd-free", **settings)
 
 
 def test_pbgd_free_is_silent_where_f_is_flat():
