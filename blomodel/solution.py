@@ -54,6 +54,10 @@ class Solution:
         What ``solve()`` was given.
     values : dict of arrays
         Each variable's value by name; empty when there is no point.
+    iterate : dict of arrays
+        Where the iteration itself ended, each variable by name; empty for methods that do not move one
+        point. The answer may hold another point: often the same x with the exact lower minimiser in the
+        place of y. Papers on first-order methods report this one; nothing is certified about it.
     certificate : Certificate or None
         The check of the answer.
     problem : BilevelProblem or None
@@ -77,6 +81,7 @@ class Solution:
     sign: float = field(default=1.0, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     values: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    iterate: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     certificate: Certificate | None = field(default=None, repr=False)
     problem: BilevelProblem | None = field(default=None, repr=False)
 

@@ -102,6 +102,7 @@ def solve_problem(
             **settings,
         },
         values={v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
+        iterate={} if run.watched is None else _by_name(problem, run.watched),
         certificate=outcome.certificate,
         problem=problem,
         no_answer=outcome.no_answer,
@@ -201,6 +202,17 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
             variable.save_value(np.reshape(part, variable.shape, order="F"))
     problem._value = certificate.objective
     return certificate.objective
+
+
+def _by_name(problem: BilevelProblem, point: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
+    """A point given as flat vectors, as a copy in the shapes of the user's variables."""
+    model, levels = problem.model, problem.levels
+    blocks = ((model.x, levels.upper, point[0]), (model.y, levels.lower, point[1]))
+    return {
+        leaf.name(): value.copy()
+        for block, leaves, vector in blocks
+        for leaf, value in zip(leaves, block.unpack(vector).values(), strict=True)
+    }
 
 
 def _multipliers(problem: BilevelProblem, certificate: Certificate | None) -> list[np.ndarray]:

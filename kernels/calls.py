@@ -2,7 +2,7 @@
 
 A loop receives a tape as the tuple ``(code, integers, workspace, layout)``; ``layout`` holds
 start, number of instructions, output offset, output size, then offset and size of each input, and at
-its end how often the tape has been run.
+its end the first instruction that depends on the last input, and how often the tape has been run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ def put(tape, position, values):
 @compiled
 def call(tape, out):
     """Run the tape on the inputs put before and copy its output."""
+    _run_from(tape, tape[3][START], out)
+
+
+@compiled
+def _run_from(tape, first, out):
     code, integers, workspace, layout = tape
-    run(code, integers, workspace, layout[START], layout[LENGTH])
+    run(code, integers, workspace, first, layout[LENGTH])
     layout[len(layout) - 1] += 1
     offset = layout[OUTPUT]
     for i in range(layout[OUTPUT_SIZE]):
@@ -48,3 +53,10 @@ def call_along(tape, x, y, direction, out):
     put(tape, 1, y)
     put(tape, 3, direction)
     call(tape, out)
+
+
+@compiled
+def call_further(tape, direction, out):
+    """Run a derivative tape in another direction, at the point of its last call_along."""
+    put(tape, 3, direction)
+    _run_from(tape, tape[3][len(tape[3]) - 2], out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calls import call_along, call_at
+from .calls import call_along, call_at, call_further
 from .jit import compiled
 
 ROUNDING = 1e-13  # relative decrease below this is not seen in function values
@@ -127,7 +127,7 @@ def conjugate_gradients(hessian, x, y, right, solution, residual, direction, ima
     for done in range(steps):
         if not square > goal:
             return done
-        call_along(hessian, x, y, direction, image)
+        call_further(hessian, direction, image)
         curvature = dot(direction, image)
         if not curvature > 1e-16 * dot(direction, direction):
             return done

@@ -22,7 +22,7 @@ def loop_tape(tape: Tape, p: np.ndarray) -> LoopTape:
         layout += [offset, size]
         if name == "p":
             workspace[offset : offset + size] = p
-    layout.append(0)  # how often the tape has been run
+    layout += [m.prefix, 0]  # and how often the tape has been run
     return m.code, m.integers, workspace, np.array(layout, dtype=np.int64)
 
 

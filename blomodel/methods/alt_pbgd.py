@@ -75,9 +75,10 @@ class AltPbgd:
         y_g: np.ndarray,
         y_gamma: np.ndarray,
     ) -> None:
-        run, constants = setup.run, setup.constants
-        settings, work = np.zeros(5), setup.work()
-        pace = np.array([safe_step(constants.upper_curvature), 0.0, 0.0])
+        run = setup.run
+        settings, work, pace = np.zeros(5), setup.work(), np.zeros(3)
+        if self.step_size is None:
+            pace[0] = safe_step(setup.constants.upper_curvature)
         amounts, loop = setup.amounts_in(slopes[-1]), setup.loop(alt_pbgd)
 
         def iterate(n: int) -> float:
@@ -87,11 +88,12 @@ class AltPbgd:
             )  # fmt: skip
 
         def begin(gamma: float, is_last: bool) -> float:
-            constants = setup.constants_at(x, y_gamma)
             accuracy = run.tolerance if is_last else max(1e-3, run.tolerance)
-            step = safe_step(constants.g_yy + constants.f_yy / gamma)
             settings[0] = self.step_size or 0.0
-            settings[1] = step if self.inner_step_size is None else self.inner_step_size
+            if self.inner_step_size is None:
+                constants = setup.constants_at(x, y_gamma)  # costs hundreds of gradients
+                settings[1] = safe_step(constants.g_yy + constants.f_yy / gamma)
+            settings[1] = self.inner_step_size or settings[1]
             settings[2] = gamma
             settings[3] = self.inner_steps or 1000
             # An error of y enters the slope gamma times.

@@ -13,6 +13,8 @@ from blomodel.compiler.oracle import Oracle
 from blomodel.compiler.tape import Tape
 
 ITERATIONS = 30  # of each power iteration; about two digits, which is what a step size needs
+FEW_ITERATIONS = 10  # about one digit, where each costs as much as an iteration of the method
+DEAR = 10**6  # multiplications in one evaluation of f and g
 ACCURACY = 1e-3
 RADII = (1.0, 3.0, 0.3)  # how far from the start curvature is looked at
 SMALL = 1e-12  # curvature below this counts as none
@@ -89,24 +91,28 @@ def estimate_constants(
     seed : int
         Of the random vectors.
     n_points : int
-        Number of points looked at, the start among them; fewer in large problems by default.
+        Number of points looked at, the start among them; fewer in large problems by default, and one
+        where an evaluation is dear: the estimate should cost little beside the iterations.
     place : callable, optional
         Moves a point into the sets X and Y.
     """
     random = np.random.default_rng(seed)
-    if n_points is None:
-        n_points = 8 if x.size + y.size <= 10_000 else 3
-    points = _points(x, y, n_points, random, place)
     f, g, p = oracle.model.f, oracle.g_tape, oracle.p
+    is_dear = f.n_products + g.n_products > DEAR
+    if n_points is None:
+        n_points = 1 if is_dear else 8 if x.size + y.size <= 10_000 else 3
+    points = _points(x, y, n_points, random, place)
+    count = FEW_ITERATIONS if is_dear else ITERATIONS
     g_yy = g_xx = g_xy = f_yy = f_xx = f_xy = 0.0
     smallest = np.inf
     for x_at, y_at in points:
         at = (x_at, y_at, p)
-        top = _largest_eigenvalue(g, "y", at, random)
-        g_yy, g_xx = max(g_yy, top), max(g_xx, _largest_eigenvalue(g, "x", at, random))
-        f_yy = max(f_yy, _largest_eigenvalue(f, "y", at, random))
-        f_xx = max(f_xx, _largest_eigenvalue(f, "x", at, random))
-        g_xy, f_xy = max(g_xy, _mixed_norm(g, at, random)), max(f_xy, _mixed_norm(f, at, random))
+        top = _largest_eigenvalue(g, "y", at, random, count)
+        g_yy, g_xx = max(g_yy, top), max(g_xx, _largest_eigenvalue(g, "x", at, random, count))
+        f_yy = max(f_yy, _largest_eigenvalue(f, "y", at, random, count))
+        f_xx = max(f_xx, _largest_eigenvalue(f, "x", at, random, count))
+        g_xy = max(g_xy, _mixed_norm(g, at, random, count))
+        f_xy = max(f_xy, _mixed_norm(f, at, random, count))
         smallest = min(smallest, _smallest_eigenvalue(g, "y", at, top, random))
     return Constants(
         g_yy=g_yy,
@@ -185,10 +191,10 @@ def _hessian_action(
 
 
 def _largest_eigenvalue(
-    tape: Tape, block: str, at: tuple[np.ndarray, ...], random: np.random.Generator
+    tape: Tape, block: str, at: tuple[np.ndarray, ...], random: np.random.Generator, count: int
 ) -> float:
     apply = _hessian_action(tape, block, block, at)
-    return 0.0 if apply is None else _power(apply, tape.input_size(block), random)
+    return 0.0 if apply is None else _power(apply, tape.input_size(block), random, count)
 
 
 def _smallest_eigenvalue(
@@ -203,12 +209,14 @@ def _smallest_eigenvalue(
     return shift - top
 
 
-def _mixed_norm(tape: Tape, at: tuple[np.ndarray, ...], random: np.random.Generator) -> float:
+def _mixed_norm(
+    tape: Tape, at: tuple[np.ndarray, ...], random: np.random.Generator, count: int
+) -> float:
     forward = _hessian_action(tape, "x", "y", at)
     back = _hessian_action(tape, "y", "x", at)
     if forward is None or back is None:
         return 0.0
-    return float(np.sqrt(_power(lambda v: back(forward(v)), tape.input_size("y"), random)))
+    return float(np.sqrt(_power(lambda v: back(forward(v)), tape.input_size("y"), random, count)))
 
 
 def _solve(apply: Callable[[np.ndarray], np.ndarray], right: np.ndarray) -> np.ndarray:
@@ -231,12 +239,15 @@ def _solve(apply: Callable[[np.ndarray], np.ndarray], right: np.ndarray) -> np.n
 
 
 def _power(
-    apply: Callable[[np.ndarray], np.ndarray], size: int, random: np.random.Generator
+    apply: Callable[[np.ndarray], np.ndarray],
+    size: int,
+    random: np.random.Generator,
+    count: int = ITERATIONS,
 ) -> float:
     """Largest absolute eigenvalue of a symmetric map; points where it is not a number count as 0."""
     vector = random.standard_normal(size)
     length, estimate = float(np.linalg.norm(vector)), 0.0
-    for _ in range(ITERATIONS):
+    for _ in range(count):
         if not (np.isfinite(length) and length > SMALL):
             return estimate
         vector = apply(vector / length)

@@ -10,7 +10,7 @@ import numpy as np
 
 from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.galet import galet
-from blomodel.methods.constants import Constants
+from blomodel.methods.first_order import FirstOrder
 from blomodel.methods.registry import method, setting
 from blomodel.methods.run import Run
 from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
@@ -53,10 +53,11 @@ class Galet:
     shortcut: bool = setting(False, "use (15), which is right for strongly convex g only")
     max_steps: int = setting(20000, "largest number of iterations", minimum=1)
 
-    def _shadow_accuracy(self, c: Constants) -> float:
+    def _shadow_accuracy(self, problem: FirstOrder) -> float:
         """Slope in w, relative to the slope in x, at which the error of w no longer shows in x."""
         if self.shadow_steps is not None:
             return 0.0
+        c = problem.constants
         flat = c.strong_convexity if c.is_strongly_convex else 0.03 * c.g_yy
         return ACCURACY * min(1.0, flat if self.shortcut else flat**2) / max(1.0, c.g_xy)
 
@@ -77,7 +78,7 @@ class Galet:
                 ACCURACY if self.lower_steps is None else 0.0,
                 float(self.shortcut),
                 float(self.shadow_steps is None if self.keep_shadow is None else self.keep_shadow),
-                self._shadow_accuracy(problem.constants),
+                self._shadow_accuracy(problem),
                 run.tolerance,
             ]
         )

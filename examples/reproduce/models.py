@@ -9,9 +9,6 @@ import cvxpy as cp
 import numpy as np
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
 
 # Data hyper-cleaning with a softmax-linear model: one weight for each training sample
 
@@ -96,8 +93,9 @@ class SoftmaxPbgd:
 def representation_learning(random, n_train=30, n_validation=20, m=40, n=10, h=300, spread=0.01):
     """H.1: the first layer above, the second below; both fit linear networks with squared errors.
 
-    The paper's formula for the validation labels holds the training features, whose number of rows does
-    not fit; the validation features must be meant. Returns problem, W1, W2, data.
+    The second number of N(5, 0.01) is read as a standard deviation: the errors then end near the 1e-5
+    of the paper. The paper's formula for the validation labels holds the training features, whose number
+    of rows does not fit; the validation features must be meant. Returns problem, W1, W2, data.
     """
     train = random.normal(5, spread, (n_train, m))
     validation = random.normal(-3, spread, (n_validation, m))
@@ -167,13 +165,42 @@ def cleaning_errors(data, u, W):
     return 0.5 * np.sum((d - validation @ W) ** 2), 0.5 * np.sum((root * (b - train @ W)) ** 2) - best
 
 
-def last_point(problem, start, **settings):
-    """Where pbgd itself ends, before any lower minimiser takes the place of its y."""
-    run = Run(model=problem.model, p=np.zeros(0), start=start, tolerance=1e-9, seed=0)
-    create_method("pbgd", {"stop_at": 0.0, **settings}).run(run)
-    leaves = (*run.model.x.leaves, *run.model.y.leaves)
-    point = run.model.x.unpack(run.candidates[0].x) | run.model.y.unpack(run.candidates[0].y)
-    return [point[leaf] for leaf in leaves]
+def network_start(random, W1, W2):
+    """A first layer drawn as the true one; a second whose columns point in all directions.
+
+    The paper does not tell its start. Columns that are nearly equal, as those of the true second layer,
+    would leave all differences between the outputs to directions with hardly any curvature.
+    """
+    return random.normal(0, 0.01, W1.shape), random.normal(0, 1, W2.shape)
+
+
+def network_steps(data, start, gamma):
+    """Half of what the curvature at the start allows; the paper's grid search is not printed."""
+    (train, _, validation, _), (W1, W2) = data, start
+    in_first = (_square(validation) + gamma * _square(train)) * _square(W2)
+    in_second = _square(validation @ W1) + gamma * _square(train @ W1)
+    inner = {"inner_step_size": 0.5 / _square(train @ W1), "inner_steps": 5}
+    return {"step_size": 0.5 / max(in_first, in_second), **inner}
+
+
+def cleaning_steps(data, gamma):
+    """One step for each block, again half of what the curvature allows."""
+    train, _, validation, _ = data
+    penalised = _square(validation) + gamma * _square(train)
+    steps = {"inner_step_size": 0.5 / _square(train), "second_step_size": 0.5 / penalised}
+    return {"order": "gauss-seidel", "inner_steps": 1, "step_size": 1.0, **steps}
+
+
+def _square(matrix):
+    return np.linalg.norm(matrix, 2) ** 2
+
+
+def last_iterate(problem, start, **settings):
+    """Where pbgd itself ends; ``start`` has a value for each variable, upper ones first."""
+    for variable, value in zip(problem.variables, start, strict=True):
+        variable.value = np.reshape(value, variable.shape, order="F")
+    problem.solve("pbgd", **{"stop_at": 0.0, **settings})
+    return [problem.solution.iterate[variable.name()] for variable in problem.variables]
 
 
 # Problems of the MEHA paper

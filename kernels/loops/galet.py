@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..calls import call_along, call_at
+from ..calls import call_along, call_at, call_further
 from ..jit import compiled
 from ..linalg import advance, axpy, descend, dot, largest, lower_curvature, move_size, norm
 from ..projection import project
@@ -64,27 +64,27 @@ def galet(
         if not keeps_w:
             for i in range(n_y):
                 w[i] = 0.0
+        call_along(g_hessian, x, y, w, image)
         for _ in range(shadow):
-            call_along(g_hessian, x, y, w, image)
             for i in range(n_y):
                 error[i] = slope_y[i] + image[i]
             if is_shortcut:  # (15)
                 axpy(-step, error, w)
                 size = norm(error)
             else:  # (12b)
-                call_along(g_hessian, x, y, error, second)
+                call_further(g_hessian, error, second)
                 axpy(-step, second, w)
                 size = norm(second)
+            call_further(g_hessian, w, image)
             if size <= accuracy_w * reference:
                 break
         call_at(f_grad_x, x, y, slope)  # (13)
         call_along(g_cross, x, y, w, product)
         axpy(1.0, product, slope)
         # (8): the measures at the point before the step in x
-        call_along(g_hessian, x, y, w, image)
         for i in range(n_y):
             error[i] = slope_y[i] + image[i]
-        call_along(g_hessian, x, y, error, second)
+        call_further(g_hessian, error, second)
         measures[0] = dot(slope, slope)
         measures[1] = dot(second, second)
         measures[2] = below

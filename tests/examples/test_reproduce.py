@@ -79,10 +79,15 @@ def test_group_lasso_with_a_weight_for_each_group_is_better_than_with_one(reprod
 
 def test_errors_of_appendix_h_fall(reproduce):
     figures = reproduce("pbgd-h").figures
-    for gamma in (10.0, 100.0):
-        assert sum(figures["H.1", gamma, 300]) < 0.5 * sum(figures["H.1", gamma, 100])
-    for gamma in (0.1, 1.0, 10.0):
-        assert figures["H.2", gamma, 100][0] < 1e-5
+    for gamma in (0.1, 1.0, 10.0, 500.0):
+        for level in (0, 1):
+            assert figures["H.1", gamma, 10][level] < 0.05 * figures["H.1", gamma, 3][level]
+            assert figures["H.1", gamma, 100][level] < 1e-3
+            assert figures["H.2", gamma, 10][level] < 0.01 * figures["H.2", gamma, 3][level]
+            assert figures["H.2", gamma, 300][level] < 1e-3
+    for experiment, count in (("H.1", 100), ("H.2", 300)):
+        lower = [figures[experiment, gamma, count][1] for gamma in (0.01, 1.0, 500.0)]
+        assert lower[0] > lower[1] > lower[2]
     polluted, clean = figures["weights"]
     assert polluted < clean
 

@@ -29,7 +29,7 @@ def test_representation_learning_converges_linearly_to_the_global_optimum(networ
     best_f, best_g = models.best_network(data, gamma=1.0)
     errors = []
     for count in (100, 200, 300):
-        point = models.last_point(problem, start, gamma=1.0, max_steps=count)
+        point = models.last_iterate(problem, start, gamma=1.0, max_steps=count)
         f, g = models.network_errors(data, *point)
         errors.append(f + g - best_f - best_g)
     assert errors[0] < 1
@@ -42,7 +42,7 @@ def test_errors_of_representation_learning_fall_with_gamma(network):
     found = []
     for gamma, count in ((1.0, 500), (10.0, 800)):
         f, g = models.network_errors(
-            data, *models.last_point(problem, start, gamma=gamma, max_steps=count)
+            data, *models.last_iterate(problem, start, gamma=gamma, max_steps=count)
         )
         expected = models.best_network(data, gamma)
         assert (f, g) == pytest.approx(expected, rel=1e-2, abs=1e-7)
@@ -60,7 +60,7 @@ def test_hyper_cleaning_converges_linearly_where_the_theorem_holds():
     settings = {"order": "gauss-seidel", "gamma": 10.0, "inner_steps": 3}
     errors = []
     for count in (10, 20, 40):
-        point = models.last_point(problem, start, max_steps=count, **settings)
+        point = models.last_iterate(problem, start, max_steps=count, **settings)
         errors.append(models.cleaning_errors(data, *point))
     # Orthogonal samples can all be fitted at once: the global optimum has f = 0 and no lower gap.
     for before, after in zip(errors[:-1], errors[1:], strict=True):
@@ -71,7 +71,7 @@ def test_hyper_cleaning_gives_polluted_samples_the_least_weight():
     sizes = {"n_train": 20, "n_validation": 4, "m": 30, "n": 2}
     problem, u, W, data, polluted = models.linear_cleaning(np.random.default_rng(0), **sizes)
     start = np.zeros(u.size), np.ones(W.size)
-    weights, _ = models.last_point(
+    weights, _ = models.last_iterate(
         problem, start, order="gauss-seidel", gamma=1.0, max_steps=100, inner_steps=10
     )
     assert polluted.any()
