@@ -17,6 +17,7 @@ from blomodel.compiler.derivatives import gradient
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.inner.multistart import MultistartLower
 from blomodel.kernels import moves
 from blomodel.kernels.projection import build_set
 from blomodel.kernels.projection import project as compiled_project
@@ -31,10 +32,12 @@ from blomodel.methods.directions import (
     shared_directions,
     slopes_of,
 )
+from blomodel.methods.pieces import choose_optimistically
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
 
 BY_SOLVER = -1  # in the place of a set's kind: projected onto by a QP solver
+NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
 FAR = 1e6  # an iterate this much larger than the start, relative, has run away
 
 
@@ -303,6 +306,8 @@ def run_stages(
 ) -> None:
     """Run a loop for one penalty weight after another, each from where the last one ended.
 
+    It ends early at a bilevel feasible point at which f has its least value, as no weight leads on.
+
     Parameters
     ----------
     stages : sequence of float
@@ -331,6 +336,26 @@ def run_stages(
             run.note(f"the iteration ran away with penalty weight {weight:g}; that weight was left out")
             for array, old in zip(state, before, strict=True):
                 array[:] = old
+        elif number < len(stages) - 1 and _is_settled(run):
+            break
+
+
+def _is_settled(run: Run) -> bool:
+    """Whether f has its least value at a bilevel feasible point: the watched one, or one at its x.
+
+    Where the lower level has many answers, a first-order method comes near the one that f likes best
+    long before it is as accurate as the choice among the minimisers at the same x.
+    """
+    if run.watched is None or not np.isfinite(run.least_value):
+        return False
+    x, y = run.watched
+    value, first = float(run.model.f(x, y, run.p)[0]), run.history["value"][0]
+    if not value - run.least_value <= NEARLY * (first - run.least_value):
+        return False
+    candidates = [run.propose(x, y, "end of a stage")]
+    if not isinstance(run.model.lower_solver, MultistartLower):
+        candidates += filter(None, [choose_optimistically(run, x)])
+    return any(run.is_acceptable(c) and run.reaches_least_value(c.value) for c in candidates)
 
 
 def propose_last(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:

@@ -6,9 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 import numpy as np
 
+from blomodel.analysis.intervals import intervals
 from blomodel.compiler.model import Model
 from blomodel.inner.answer import InnerStatus
 
@@ -217,6 +219,18 @@ class Run(Findings):
     def is_acceptable(self, candidate: Candidate) -> bool:
         """Whether a candidate is bilevel feasible within the tolerance."""
         return candidate.error <= self.tolerance
+
+    @cached_property
+    def least_value(self) -> float:
+        """What f cannot fall below by its formula and the bounds on single variables; may be -inf."""
+        model, p = self.model, self.p
+        ranges = {"x": model.bounds(p), "y": model.y_bounds, "p": (p, p)}
+        return float(intervals(model.f, ranges)[0][0])
+
+    def reaches_least_value(self, value: float) -> bool:
+        """Whether no point at all has a better upper objective than this, within the tolerance."""
+        least = self.least_value
+        return bool(np.isfinite(least) and value <= least + self.tolerance * (1 + abs(least)))
 
     def best(self) -> Candidate | None:
         """The best acceptable candidate."""
