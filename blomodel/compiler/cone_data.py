@@ -155,9 +155,10 @@ class ConeData:
             selections.append(selection)
         return selections[0], selections[1]
 
-    def solve(self, vector: np.ndarray, accuracy: float) -> ConicResult:
-        """Solve for the given parameter vector."""
+    def solve(self, vector: np.ndarray, linear: np.ndarray, accuracy: float) -> ConicResult:
+        """Solve for the given parameter vector, with ``linear`` times y added to the objective."""
         q = (self._q @ vector)[: self.n]
+        q[self.y.positions] += linear
         entries = self._A @ vector
         A = sp.csc_array((-entries[: self._A_end], *self._A_index), shape=(self.m, self.n))
         b = np.zeros(self.m)

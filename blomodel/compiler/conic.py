@@ -202,7 +202,9 @@ class ConicProgram:
         if self.data is None:
             result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
         else:
-            result = self.data.solve(self._vector(x, p, weights), accuracy)
+            result = self.data.solve(
+                self._vector(x, p, weights), self.objective.linear(x, p, weights), accuracy
+            )
             y, multipliers = self.data.y.apply(result.x), self.data.duals.apply(result.z)
         if not result.status.has_point:
             reason = f"Clarabel: {result.native}"
@@ -278,7 +280,7 @@ class ConicProgram:
     ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
         self._set_values(x, p, weights)
         data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
-        result = data.solve(data.blank, accuracy)
+        result = data.solve(data.blank, self.objective.linear(x, p, weights), accuracy)
         return result, data.y.apply(result.x), data.duals.apply(result.z)
 
 

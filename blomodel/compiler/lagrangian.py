@@ -119,6 +119,16 @@ class Lagrangian:
         """Whether any constraint can change with x."""
         return bool(self.row_changes("x").any())
 
+    @property
+    def _is_dense(self) -> bool:
+        return self.terms.n_products > _DENSE_PRODUCTS * self.blocks[1].size
+
+    @property
+    def is_large_and_dense(self) -> bool:
+        """Whether the Hessian of the terms is large, dense, and costs far more than the terms."""
+        n = self.blocks[1].size
+        return self._is_dense and n > _DENSE_LIMIT and 4 * self.terms.n_products < n**2
+
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""
         if not duals:
@@ -206,7 +216,7 @@ class Lagrangian:
         much. None when this leads nowhere, as at a kink of the objective, or costs too much.
         """
         inequality, n = ~self.equality, len(y)
-        if n > _MANY_VARIABLES and self.terms.n_products > _DENSE_PRODUCTS * n:
+        if n > _MANY_VARIABLES and self._is_dense:
             return None
         last = np.inf
         for _ in range(max_factors):

@@ -24,9 +24,10 @@ from blomodel.errors import NonconvexLowerError
 
 
 class WeightedObjective:
-    """sum_k w_k term_k as a cvxpy expression in parameters.
+    """sum_k w_k term_k as a cvxpy expression in parameters, but for a linear function of y.
 
-    Summands that are quadratic in y are merged by their coefficients: |F y|^2 / 2 + q'y. The others
+    Summands that are quadratic in y are merged by their coefficients: |F y|^2 / 2 + q'y, of which the
+    expression holds q = 0; as a parameter it would multiply cvxpy's tensors by the size of y. The others
     are hoisted; one that holds parameters enters through an epigraph variable, since a product of
     parameters would have to be canonicalised again at each x.
     """
@@ -101,10 +102,9 @@ class WeightedObjective:
         hoister, y = self.hoister, self.hoister.y_vector
         self._tape = lower([total(group) for group in groups], hoister.blocks)
         self._slope = vjp(self._tape, ("y",))
-        self._linear = cp.Parameter(self.n)
         self._factor: cp.Parameter | None = None
         self._found: tuple[float, sp.csc_array] | None = None
-        linear = self._linear @ y
+        linear = np.zeros(self.n) @ y  # so that cvxpy keeps all of y
         if is_constant:
             factors = [self._constant_factor(k, groups, terms) for k in range(len(groups))]
             if all(factor is not None for factor in factors):
@@ -185,13 +185,16 @@ class WeightedObjective:
                 return "the quadratic part of the weighted objective is not convex in y here"
         return ""
 
+    def linear(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The q that the expression lacks."""
+        return self._slope(x, np.zeros(self.n), p, weights)
+
     def values(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray
     ) -> Iterator[tuple[cp.Parameter, np.ndarray]]:
         """The objective's own parameters with their values."""
         for parameter, weight in zip(self._weights, weights, strict=False):
             yield parameter, np.array(weight)
-        yield self._linear, self._slope(x, np.zeros(self.n), p, weights)
         if self._factor is not None:
             # Found by why_not_convex, which goes before.
             value, found = np.zeros((self.n, self.n)), self._found

@@ -116,11 +116,12 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = 1.0 + np.abs(current.x).max(initial=0)
     curvature = None
+    rejected = np.inf  # the smallest radius whose step did not pay, from the current point
     for _ in range(max_rounds):
         run.check_limits()
         step = _solve_model(run, current, radius, curvature)
         if step is None:
-            if radius > 1e6:
+            if radius > 1e6 or 10.0 * radius >= rejected:
                 break
             radius *= 10.0
             continue
@@ -131,12 +132,12 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
         size = max(np.abs(step.dx).max(initial=0), np.abs(step.dy).max(initial=0))
         small = 1e-9 * (1 + np.abs(current.x).max(initial=0))
         if decrease >= 0.1 * predicted and decrease > 0:
-            current = trial
+            current, rejected = trial, np.inf
             if decrease > 0.7 * predicted:
                 radius = max(radius, 3 * size)
             curvature = _curvature(run, current, step)
         else:
-            radius = min(radius, size) * 0.25
+            rejected, radius = radius, min(radius, size) * 0.25
         if predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
             break
     return current
