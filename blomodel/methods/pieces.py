@@ -202,6 +202,14 @@ def _is_better(run: Run, one: Candidate, other: Candidate) -> bool:
 
 def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
     """Minimise the upper objective among the lower minimisers at x; None when there is one only."""
+    chosen = optimistic_candidate(run, x)
+    if chosen is not None:
+        run.keep(chosen)
+    return chosen
+
+
+def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
+    """The same, measured but not kept."""
     model = run.model
     answer = model.lower_program.solve(x, run.p)
     if not answer.status.has_point or model.is_strictly_convex_below():
@@ -212,7 +220,7 @@ def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
         return None
     if not chosen.status.has_point:
         return None
-    return run.propose(x, chosen.y, "optimistic choice")
+    return run.measure(x, chosen.y, "optimistic choice")
 
 
 def size_of(model: Model) -> int:
