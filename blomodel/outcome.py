@@ -96,13 +96,16 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: float) -> Best:
 
 
 def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: float) -> Certificate:
+    bound, source = run.bound, run.bound_source
+    if run.least_value > bound and run.reaches_least_value(candidate.value):
+        bound, source = run.least_value, "the formula of the upper objective"
     return certify_point(
         problem,
         candidate.x,
         candidate.y,
         tolerance=run.tolerance,
-        bound=run.bound if np.isfinite(run.bound) else None,
-        bound_source=run.bound_source,
+        bound=bound if np.isfinite(bound) else None,
+        bound_source=source,
         deadline=deadline,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cvxpy as cp
 import numpy as np
@@ -36,6 +37,8 @@ from blomodel.errors import ModelError
 from blomodel.kernels.prox import BOX, BOX_L1, GROUP, L1, build_penalty, penalty_values
 
 PenaltySpec = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+_KNOWN: WeakKeyDictionary[Model, SplitObjective] = WeakKeyDictionary()  # hundreds of norms take a second
 
 NEGLIGIBLE = 1e-12  # weights that are negative by less are rounding
 
@@ -177,7 +180,9 @@ def split_objective(model: Model) -> SplitObjective:
     ModelError
         When a term has a kink that is no weighted sum of |y_i| and |y_group| over disjoint groups.
     """
-    return _Splitter(model).split()
+    if model not in _KNOWN:
+        _KNOWN[model] = _Splitter(model).split()
+    return _KNOWN[model]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
-from cvxpy import settings as names
 from cvxpy.constraints import SOC, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.power import PowCone3D, PowConeND
-from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.analysis.levels import shorten
+from blomodel.compiler.cone_data import ConeData
 from blomodel.compiler.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.hoisting import Hoister
 from blomodel.compiler.lagrangian import Lagrangian
@@ -27,7 +25,7 @@ from blomodel.compiler.points import pack_or_generic
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.inner.answer import Answer, InnerStatus
-from blomodel.inner.clarabel import ClarabelSolver, ConicResult
+from blomodel.inner.clarabel import ConicResult
 from blomodel.inner.newton import NewtonMinimiser
 
 # Products in one evaluation, which are nonzeros of Clarabel's matrix; with more of them Newton's method
@@ -52,6 +50,7 @@ class ConicProgram:
         self.n = lagrangian.blocks[1].size
         self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
         self._is_guarded = self.lagrangian.is_polyhedral_form and is_guarded(terms, constraints)
+        self._answered: tuple[tuple[Any, ...], Answer] | None = None  # the last question and its answer
         self._last: Point | None = None  # where the next solve may start
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
@@ -72,7 +71,7 @@ class ConicProgram:
             _ = self.data  # canonicalised now, so that the first solve does not take longer
 
     @cached_property
-    def data(self) -> _ParametricData | None:
+    def data(self) -> ConeData | None:
         """The canonical form; None where it must be made anew at each x.
 
         That is so for problems that are convex, yet not affine in the parameters.
@@ -81,7 +80,7 @@ class ConicProgram:
         self._set_values(points[0], p, np.ones(self.lagrangian.n_terms))
         if not self.problem.is_dpp():
             return None
-        return _ParametricData(self.problem, self.constraints, self.hoister.variables())
+        return ConeData(self.problem, self.constraints, self.hoister.variables())
 
     # -- modelling ---------------------------------------------------------------------------
 
@@ -175,7 +174,15 @@ class ConicProgram:
     def solve(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
     ) -> Answer:
-        """Minimise over y at x; ``warm`` allows Newton steps from the last answer."""
+        """Minimise over y at x; ``warm`` allows the last answer, or Newton steps from it."""
+        asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
+        if not warm or self._answered is None or self._answered[0] != asked:
+            self._answered = (asked, self._solve(x, p, weights, warm, accuracy))
+        return replace(self._answered[1])
+
+    def _solve(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+    ) -> Answer:
         reason = self.objective.why_not_convex(x, p, weights)
         if reason:
             return Answer.without_point(InnerStatus.FAILED, self.n, reason)
@@ -195,7 +202,9 @@ class ConicProgram:
         if self.data is None:
             result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
         else:
-            result = self.data.solve(self._vector(x, p, weights), accuracy)
+            result = self.data.solve(
+                self._vector(x, p, weights), self.objective.linear(x, p, weights), accuracy
+            )
             y, multipliers = self.data.y.apply(result.x), self.data.duals.apply(result.z)
         if not result.status.has_point:
             reason = f"Clarabel: {result.native}"
@@ -270,115 +279,9 @@ class ConicProgram:
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
     ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
         self._set_values(x, p, weights)
-        data = _ParametricData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
-        result = data.solve(data.blank, accuracy)
+        data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
+        result = data.solve(data.blank, self.objective.linear(x, p, weights), accuracy)
         return result, data.y.apply(result.x), data.duals.apply(result.z)
-
-
-class _Selection:
-    """A linear map each of whose outputs is one input times a number."""
-
-    def __init__(self, positions: np.ndarray, factors: np.ndarray) -> None:
-        self.positions, self.factors = positions, factors
-
-    def apply(self, vector: np.ndarray) -> np.ndarray:
-        return self.factors * vector[self.positions]
-
-
-class _ParametricData:
-    """cvxpy's constant maps from parameters to Clarabel's data, and from its answer back."""
-
-    def __init__(
-        self,
-        problem: cp.Problem,
-        constraints: Sequence[Constraint],
-        variables: Sequence[cp.Variable],
-        ignore_dpp: bool = False,
-    ) -> None:
-        data, chain, inverse = problem.get_problem_data(
-            cp.CLARABEL, ignore_dpp=ignore_dpp, solver_opts={}
-        )
-        program = data[names.PARAM_PROB]
-        self.n, self.m = program.x.size, data[names.A].shape[0]
-        self.columns = {
-            key: slice(column, column + program.param_id_to_size[key])
-            for key, column in program.param_id_to_col.items()
-            if key in program.param_id_to_size
-        }
-        # The last entry multiplies the constant part.
-        self.blank = np.zeros(program.total_param_size + 1)
-        self.blank[-1] = 1.0
-        self._q = sp.csr_array(program.q)
-        program.reduced_A.cache()
-        self._A, (rows, starts, _) = (
-            program.reduced_A.reduced_mat,
-            program.reduced_A.problem_data_index,
-        )
-        self._A_end = int(starts[self.n])
-        self._b_rows = rows[self._A_end :]
-        self._A_index = (rows[: self._A_end], starts[: self.n + 1])
-        self._P: Any = None
-        if program.P is not None and program.P.nnz:
-            program.reduced_P.cache()
-            rows, starts, _ = program.reduced_P.problem_data_index
-            columns = np.repeat(np.arange(self.n), np.diff(starts))
-            upper = rows <= columns
-            counts = np.bincount(columns[upper], minlength=self.n)
-            self._P = sp.csr_array(program.reduced_P.reduced_mat)[np.flatnonzero(upper)]
-            self._P_index = (rows[upper], np.concatenate([[0], np.cumsum(counts)]))
-        self._solver = ClarabelSolver(dims_to_solver_cones(data["dims"]))
-        self.y, self.duals = self._read_inverse(chain, inverse, constraints, variables)
-
-    def _read_inverse(
-        self,
-        chain: Any,
-        inverse: Any,
-        constraints: Sequence[Constraint],
-        variables: Sequence[cp.Variable],
-    ) -> tuple[_Selection, _Selection]:
-        """Find the map back by sending known vectors through cvxpy's own inverse."""
-
-        def send(x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            raw = SimpleNamespace(
-                status="Solved", x=x, z=z, s=z, obj_val=0.0, solve_time=0.0, iterations=0
-            )
-            solution = chain.invert(raw, inverse)
-            primal = [
-                np.ravel(solution.primal_vars.get(v.id, np.zeros(v.shape)), order="F") for v in variables
-            ]
-            dual = []
-            for constraint in constraints:
-                constraint.save_dual_value(solution.dual_vars[constraint.id])
-                dual += [np.ravel(v.value, order="F") for v in constraint.dual_variables]
-            return np.concatenate(primal), np.concatenate(dual) if dual else np.zeros(0)
-
-        ones = send(np.ones(self.n), np.ones(self.m))
-        counted = send(np.arange(1.0, self.n + 1), np.arange(1.0, self.m + 1))
-        random = np.random.default_rng(3)
-        x, z = random.standard_normal(self.n), random.standard_normal(self.m)
-        selections = []
-        for factors, weighted, check, source in zip(ones, counted, send(x, z), (x, z), strict=True):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found = np.rint(np.where(factors == 0, 1.0, weighted / factors)).astype(int) - 1
-            found = np.clip(found, 0, max(len(source) - 1, 0))
-            selection = _Selection(found, factors)
-            if found.size and not np.allclose(selection.apply(source), check, rtol=1e-9, atol=1e-12):
-                raise RuntimeError("cvxpy's inverse is not a selection of the solver's answer")
-            selections.append(selection)
-        return selections[0], selections[1]
-
-    def solve(self, vector: np.ndarray, accuracy: float) -> ConicResult:
-        """Solve for the given parameter vector."""
-        q = (self._q @ vector)[: self.n]
-        entries = self._A @ vector
-        A = sp.csc_array((-entries[: self._A_end], *self._A_index), shape=(self.m, self.n))
-        b = np.zeros(self.m)
-        b[self._b_rows] = entries[self._A_end :]
-        if self._P is None:
-            P = sp.csc_array((self.n, self.n))
-        else:
-            P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
-        return self._solver.solve(P, q, A, b, accuracy, reuse=True)
 
 
 def _is_parametric(expression: cp.Expression, test: Any) -> bool:

@@ -146,7 +146,7 @@ class Hoister:
 
     def _as_scaled(self, expression: cp.Expression) -> cp.Expression | None:
         """Gather the factors of a product that are free of y: a * (b * e) / c = (a b / c) * e."""
-        factors, rest = _factors(expression, self.holds_y)
+        factors, rest = product_factors(expression, self.holds_y)
         if rest is None or not factors:
             return None
         scale: cp.Expression | None = None
@@ -333,20 +333,20 @@ def _parameter_bounds(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _factors(
+def product_factors(
     expression: cp.Expression, holds_y: Callable[[cp.Expression], bool]
 ) -> tuple[list[tuple[cp.Expression, bool]], cp.Expression | None]:
     """Factors without y of a product taken element by element, and the one factor with y."""
     if not holds_y(expression):
         return [(expression, False)], None
     if isinstance(expression, NegExpression):
-        factors, rest = _factors(expression.args[0], holds_y)
+        factors, rest = product_factors(expression.args[0], holds_y)
         return [*factors, (cp.Constant(-1.0), False)] if factors else [], rest
     if isinstance(expression, DivExpression):
         above, below = expression.args
         if holds_y(below):
             return [], expression
-        factors, rest = _factors(above, holds_y)
+        factors, rest = product_factors(above, holds_y)
         return [*factors, (below, True)], rest
     elementwise = isinstance(expression, multiply) or (
         isinstance(expression, MulExpression) and any(a.is_scalar() for a in arguments(expression))
@@ -355,7 +355,7 @@ def _factors(
         first, second = arguments(expression)
         if holds_y(first) and holds_y(second):
             return [], expression
-        left, rest_left = _factors(first, holds_y)
-        right, rest_right = _factors(second, holds_y)
+        left, rest_left = product_factors(first, holds_y)
+        right, rest_right = product_factors(second, holds_y)
         return left + right, rest_left if rest_left is not None else rest_right
     return [], expression

@@ -29,6 +29,8 @@ _CHANGES = 2  # coefficient classes from here on depend on the block
 _NEWTON_STEPS = 4  # with one factorisation
 _NEWTON_TOLERANCE = 1e-10  # on the gradient of the Lagrangian, relative to the terms' gradient
 _DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
+_MANY_VARIABLES = 500  # with a dense Hessian, Newton steps cost more than an interior-point solve
+_DENSE_PRODUCTS = 20  # for each variable, in one evaluation: the Hessian is then taken to be dense
 
 
 class Lagrangian:
@@ -117,6 +119,16 @@ class Lagrangian:
         """Whether any constraint can change with x."""
         return bool(self.row_changes("x").any())
 
+    @property
+    def _is_dense(self) -> bool:
+        return self.terms.n_products > _DENSE_PRODUCTS * self.blocks[1].size
+
+    @property
+    def is_large_and_dense(self) -> bool:
+        """Whether the Hessian of the terms is large, dense, and costs far more than the terms."""
+        n = self.blocks[1].size
+        return self._is_dense and n > _DENSE_LIMIT and 4 * self.terms.n_products < n**2
+
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""
         if not duals:
@@ -201,9 +213,11 @@ class Lagrangian:
 
         Active are the rows whose multiplier exceeds their slack, so that each new factorisation is
         a semismooth Newton step; in between, steps with the old one are taken while they gain
-        much. None when this leads nowhere, as at a kink of the objective.
+        much. None when this leads nowhere, as at a kink of the objective, or costs too much.
         """
         inequality, n = ~self.equality, len(y)
+        if n > _MANY_VARIABLES and self._is_dense:
+            return None
         last = np.inf
         for _ in range(max_factors):
             values = self._row_values(x, y, p)

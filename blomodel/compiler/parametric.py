@@ -62,7 +62,8 @@ class ParametricProgram:
         quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
         affine_rows = of_rows is None or bool((of_rows.degree <= 1).all())
         self._program: QuadraticProgram | ConicProgram
-        if quadratic and affine_rows and self.lagrangian.is_polyhedral_form:
+        is_program = quadratic and affine_rows and self.lagrangian.is_polyhedral_form
+        if is_program and not self.lagrangian.is_large_and_dense:
             self._program = QuadraticProgram(self.lagrangian, terms, bounds, name)
             self.kind = self._program.kind
             what = "linear" if self.kind == "LP" else "quadratic"
@@ -76,9 +77,11 @@ class ParametricProgram:
 
             self._program = ConicProgram(self.lagrangian, terms, constraints, bounds, name)
             self.kind = "conic"
-            self.reason = self._why_conic(quadratic, affine_rows)
+            self.reason = self._why_conic(quadratic, affine_rows, is_program)
 
-    def _why_conic(self, quadratic: bool, affine_rows: bool) -> str:
+    def _why_conic(self, quadratic: bool, affine_rows: bool, is_program: bool) -> str:
+        if is_program:
+            return "its Hessian would be large and dense, whereas its squares are few"
         if not quadratic:
             return "the objective is not quadratic in y at fixed x"
         if not affine_rows:

@@ -11,6 +11,7 @@ import numpy as np
 from blomodel.compiler.kink_free import KinkFree
 from blomodel.compiler.model import Model
 from blomodel.inner.multistart import MultistartLower
+from blomodel.methods import proximal_search
 from blomodel.methods.parallel import Task, search_each
 from blomodel.methods.pieces import (
     MAX_GLOBAL_PAIRS,
@@ -46,10 +47,10 @@ class Auto:
 
     Lower levels that are not convex go to value-cuts. Small problems whose KKT conditions are linear
     are solved by branch and bound over the pieces, which proves optimality. Larger ones of this kind
-    descend on the smoothed lower level, all others follow the reduced penalty, from several starts;
-    each end is improved on the KKT pieces. Where that finds nothing, value-cuts is tried. Absolute
-    values, maxima and the like get variables of their own where that makes f quadratic and the KKT
-    conditions linear.
+    descend on the smoothed lower level; cone programs that are smooth but for norms take the single
+    loop of meha, all others follow the reduced penalty, from several starts; each end is improved on
+    the KKT pieces. Where that finds nothing, value-cuts is tried. Absolute values, maxima and the like
+    get variables of their own where that makes f quadratic and the KKT conditions linear.
     """
 
     name: ClassVar[str] = "auto"
@@ -84,11 +85,16 @@ class Auto:
             answer_below(run, np.empty(0), np.zeros(model.y.size))
             return
         n_starts = self.n_starts or default_number_of_starts(model.x.size)
-        search_until_agreement(search, find_starts(run, n_starts))
+        starts = find_starts(run, n_starts)
+        if search.is_proximal and starts:
+            starts = proximal_search.proximal_starts(run, n_starts)
+        search_until_agreement(search, starts)
+        if search.is_proximal and not is_proven_best(run):
+            proximal_search.polish(run)
         if search.smoothed is not None and n_starts < ENOUGH_AGREEMENT:
             search_around_the_best(search)
         # Where f + gamma g is not convex in y there was no path to follow, only single starts.
-        has_path = "gamma" in run.history or "mu" in run.history
+        has_path = search.is_proximal or "gamma" in run.history or "mu" in run.history
         is_lost = run.best() is None or not has_path
         if is_lost and not run.is_infeasible and size_of(model) <= MAX_CUT_SIZE:
             ValueCuts().run(run)
@@ -175,8 +181,8 @@ def search_around_the_best(search: StartSearch) -> None:
 
 def is_proven_best(run: Run) -> bool:
     """Whether the best point reaches the bound."""
-    best = run.best()
-    return best is not None and best.value <= run.bound + run.tolerance * (1 + abs(best.value))
+    best, bound = run.best(), max(run.bound, run.least_value)
+    return best is not None and best.value <= bound + run.tolerance * (1 + abs(best.value))
 
 
 class StartSearch:
@@ -188,11 +194,17 @@ class StartSearch:
         self.smoothed: SmoothedSearch | None = None
         if self.exact is not None and not is_large(model) and SmoothedSearch.applies(model):
             self.smoothed = SmoothedSearch(run, self.exact)
+        self.is_proximal = self.exact is None and proximal_search.applies(model, run.p)
 
     def __call__(self, task: Task) -> float:
         """Search from the task's point; the upper objective reached."""
         run, model, start = self.run, self.run.model, (task.x, task.y)
-        answer_below(run, *start)
+        if self.is_proximal:
+            return proximal_search.search_by_meha(run, start)
+        answer = answer_below(run, *start)
+        if is_proven_best(run):
+            run.step(x=answer.x, value=answer.value, gap=answer.gap)
+            return answer.value
         if self.exact is None:
             path = ReducedPenaltyMethod(gamma_last=1e6)
             if model.has_smooth_kkt:  # the pieces make the end of the path exact
@@ -270,6 +282,8 @@ def _describe_way(model: Model, p: np.ndarray) -> str:
         )
     if model.x.size == 0:
         return "the lower level's answer; of several, the one that the upper level likes best"
+    if objective is None and proximal_search.applies(model, p):
+        return proximal_search.describe(model, default_number_of_starts(model.x.size))
     return _describe_search(model, is_exact=objective is not None)
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from cvxpy.constraints.constraint import Constraint
 
 from blomodel.analysis.levels import shorten
 from blomodel.analysis.prox_terms import SplitObjective, split_objective
 from blomodel.analysis.sets import SimpleSet, simple_set
 from blomodel.compiler.derivatives import gradient
+from blomodel.compiler.model import Model
 from blomodel.compiler.oracle import LoopTape, Oracle, loop_tape
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.inner.multistart import MultistartLower
 from blomodel.kernels import moves
 from blomodel.kernels.projection import build_set
 from blomodel.kernels.projection import project as compiled_project
@@ -31,10 +34,12 @@ from blomodel.methods.directions import (
     shared_directions,
     slopes_of,
 )
+from blomodel.methods.pieces import optimistic_candidate
 from blomodel.methods.run import Run
 from blomodel.methods.slices import run_in_slices
 
 BY_SOLVER = -1  # in the place of a set's kind: projected onto by a QP solver
+NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
 FAR = 1e6  # an iterate this much larger than the start, relative, has run away
 
 
@@ -200,7 +205,20 @@ def _middle(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _refuse_coupling(run: Run, name: str) -> None:
-    model = run.model
+    for level, constraint in _coupled_constraints(run.model):
+        raise ModelError(
+            f"{name}: the constraint {shorten(constraint)} of the {level} level holds variables "
+            "of the other level, but this method needs x in a set X and y in a set Y, each on "
+            "its own; try blocc or auto."
+        )
+
+
+def is_coupled(model: Model) -> bool:
+    """Whether a constraint of one level holds variables of the other."""
+    return next(_coupled_constraints(model), None) is not None
+
+
+def _coupled_constraints(model: Model) -> Iterator[tuple[str, Constraint]]:
     for level, constraints, others in (
         ("lower", model.lower_constraints, model.x.leaves),
         ("upper", model.upper_constraints, model.y.leaves),
@@ -208,11 +226,7 @@ def _refuse_coupling(run: Run, name: str) -> None:
         foreign = {leaf.id for leaf in others}
         for constraint in constraints:
             if any(variable.id in foreign for variable in constraint.variables()):
-                raise ModelError(
-                    f"{name}: the constraint {shorten(constraint)} of the {level} level holds variables "
-                    "of the other level, but this method needs x in a set X and y in a set Y, each on "
-                    "its own; try blocc or auto."
-                )
+                yield level, constraint
 
 
 def _stand_in(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -303,6 +317,8 @@ def run_stages(
 ) -> None:
     """Run a loop for one penalty weight after another, each from where the last one ended.
 
+    It ends early at a bilevel feasible point at which f has its least value, as no weight leads on.
+
     Parameters
     ----------
     stages : sequence of float
@@ -331,6 +347,31 @@ def run_stages(
             run.note(f"the iteration ran away with penalty weight {weight:g}; that weight was left out")
             for array, old in zip(state, before, strict=True):
                 array[:] = old
+        elif number < len(stages) - 1 and _is_settled(run):
+            break
+
+
+def _is_settled(run: Run) -> bool:
+    """Whether f has its least value at one of the lower answers at the x that is watched.
+
+    Where the lower level has many answers, a first-order method comes near the one that f likes best
+    long before it is as accurate as the choice among the minimisers at the same x.
+    """
+    if run.watched is None or not np.isfinite(run.least_value):
+        return False
+    x, y = run.watched
+    value, first = float(run.model.f(x, y, run.p)[0]), run.history["value"][0]
+    if not value - run.least_value <= NEARLY * (first - run.least_value):
+        return False
+    if isinstance(run.model.lower_solver, MultistartLower):
+        return False
+    chosen = optimistic_candidate(run, x)
+    # Near its least value f is flat: the square of the tolerance there is the tolerance in the point.
+    small = run.tolerance**2 * (1 + abs(run.least_value))
+    if chosen is None or not run.is_acceptable(chosen) or chosen.value > run.least_value + small:
+        return False
+    run.keep(chosen)
+    return True
 
 
 def propose_last(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:

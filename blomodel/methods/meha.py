@@ -65,7 +65,7 @@ class Meha:
         try:
             self._iterate(setup, slopes, x, y, theta)
         finally:
-            run.evaluations = setup.n_evaluations
+            run.evaluations += setup.n_evaluations
             propose_last(run, x, y, self.name)
 
     def _iterate(

@@ -126,11 +126,12 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = 1.0 + np.abs(current.x).max(initial=0)
     curvature = None
+    rejected = np.inf  # the smallest radius whose step did not pay, from the current point
     for _ in range(max_rounds):
         run.check_limits()
         step = _solve_model(run, current, radius, curvature)
         if step is None:
-            if radius > 1e6:
+            if radius > 1e6 or 10.0 * radius >= rejected:
                 break
             radius *= 10.0
             continue
@@ -141,12 +142,12 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
         size = max(np.abs(step.dx).max(initial=0), np.abs(step.dy).max(initial=0))
         small = 1e-9 * (1 + np.abs(current.x).max(initial=0))
         if decrease >= 0.1 * predicted and decrease > 0:
-            current = trial
+            current, rejected = trial, np.inf
             if decrease > 0.7 * predicted:
                 radius = max(radius, 3 * size)
             curvature = _curvature(run, current, step)
         else:
-            radius = min(radius, size) * 0.25
+            rejected, radius = radius, min(radius, size) * 0.25
         if predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
             break
     return current
@@ -211,6 +212,14 @@ def _is_better(run: Run, one: Candidate, other: Candidate) -> bool:
 
 def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
     """Minimise the upper objective among the lower minimisers at x; None when there is one only."""
+    chosen = optimistic_candidate(run, x)
+    if chosen is not None:
+        run.keep(chosen)
+    return chosen
+
+
+def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
+    """The same, measured but not kept."""
     model = run.model
     answer = model.lower_program.solve(x, run.p)
     if not answer.status.has_point or model.is_strictly_convex_below():
@@ -221,7 +230,7 @@ def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
         return None
     if not chosen.status.has_point:
         return None
-    return run.propose(x, chosen.y, "optimistic choice")
+    return run.measure(x, chosen.y, "optimistic choice")
 
 
 def size_of(model: Model) -> int:

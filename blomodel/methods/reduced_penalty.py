@@ -79,7 +79,9 @@ class ReducedPenaltyMethod:
             run.step(x=x, value=evaluation.value, gap=evaluation.gap, gamma=gamma)
             if at_each_gamma is not None:
                 at_each_gamma(evaluation)
-            if gamma > 1 and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
+            # x may stand still only because gamma is too small to tell the answers at different x apart.
+            is_answer = evaluation.gap <= run.tolerance
+            if gamma > 1 and is_answer and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
                 break
             gamma *= self.gamma_factor
         run.evaluations += penalty.evaluations

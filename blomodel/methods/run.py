@@ -225,18 +225,8 @@ class Run(Findings):
 
     def keep(self, candidate: Candidate) -> None:
         """Remember a candidate for the end of the run."""
-        if not np.isfinite(candidate.value):
-            return
-        self.candidates.append(candidate)
-        if self.bound < self.floor and self.is_acceptable(candidate):
-            if candidate.value <= self.floor + self.tolerance * (1 + abs(self.floor)):
-                self.bound, self.bound_source = self.floor, "the range of the upper objective"
-
-    @cached_property
-    def floor(self) -> float:
-        """The upper objective is never less, as interval arithmetic shows; often not finite."""
-        ranges = {"x": self.model.bounds(self.p), "y": self.model.y_bounds, "p": (self.p, self.p)}
-        return float(intervals(self.model.f, ranges)[0][0])
+        if np.isfinite(candidate.value):
+            self.candidates.append(candidate)
 
     def measure(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
         """Value, violation and lower gap of a point."""
@@ -276,6 +266,18 @@ class Run(Findings):
     def is_acceptable(self, candidate: Candidate) -> bool:
         """Whether a candidate is bilevel feasible within the tolerance."""
         return candidate.error <= self.tolerance
+
+    @cached_property
+    def least_value(self) -> float:
+        """What f cannot fall below by its formula and the bounds on single variables; may be -inf."""
+        model, p = self.model, self.p
+        ranges = {"x": model.bounds(p), "y": model.y_bounds, "p": (p, p)}
+        return float(intervals(model.f, ranges)[0][0])
+
+    def reaches_least_value(self, value: float) -> bool:
+        """Whether no point at all has a better upper objective than this, within the tolerance."""
+        least = self.least_value
+        return bool(np.isfinite(least) and value <= least + self.tolerance * (1 + abs(least)))
 
     def best(self) -> Candidate | None:
         """The best acceptable candidate."""

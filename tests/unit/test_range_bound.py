@@ -26,7 +26,7 @@ def test_least_value_of_a_square_is_proved(method: str, sense: type) -> None:
     assert problem.status == "optimal"
     assert problem.value == pytest.approx(sign * 5.0, abs=1e-5)
     assert problem.certificate.bound == pytest.approx(sign * 5.0)
-    assert "range" in problem.certificate.bound_source
+    assert "formula" in problem.certificate.bound_source
 
 
 def test_a_value_above_the_range_proves_nothing() -> None:

@@ -1,0 +1,75 @@
+"""Searches on lower levels with weighted norms: MEHA's single loop, polished on the reduced penalty.
+
+Such a lower level has no pieces to walk on, and each of its solves is a cone program, so that a path of
+the reduced penalty takes hundreds of them. The single loop takes none, and comes near in seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blomodel.analysis.prox_terms import split_objective
+from blomodel.analysis.sets import simple_set
+from blomodel.compiler.model import Model
+from blomodel.compiler.parametric import ParametricProgram
+from blomodel.errors import ModelError
+from blomodel.methods.first_order import first_point, is_coupled
+from blomodel.methods.meha import Meha
+from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
+from blomodel.methods.run import Run
+from blomodel.methods.starts import Point, spread
+
+MANY_VARIABLES = 100  # lower variables above which a cone program takes so long that few are solved
+STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
+POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
+
+
+def applies(model: Model, p: np.ndarray) -> bool:
+    """Whether the lower level is a cone program, smooth but for norms that have a proximal step."""
+    below = model.lower_solver
+    if not isinstance(below, ParametricProgram) or below.kind != "conic" or is_coupled(model):
+        return False
+    try:
+        if split_objective(model).is_smooth:
+            return False
+        return all(simple_set(model, name, p).spec is not None for name in ("x", "y"))
+    except ModelError:
+        return False
+
+
+def proximal_starts(run: Run, count: int) -> list[Point]:
+    """The start that MEHA takes by itself, then points spread over the range of x."""
+    x, y = first_point(run)
+    return [(x, y), *((other, y) for other in spread(run.model.bounds(run.p), x, count, run.seed)[1:])]
+
+
+def search_by_meha(run: Run, start: Point) -> float:
+    """MEHA from one start; the upper objective reached."""
+    n_before, given = len(run.candidates), run.start
+    n_steps = FEW_STEPS if run.model.y.size > MANY_VARIABLES else STEPS
+    try:
+        run.start = start
+        Meha(max_steps=n_steps).run(run)
+    finally:
+        run.start, run.watched = given, None
+    new = filter(run.is_acceptable, run.candidates[n_before:])
+    return min((candidate.value for candidate in new), default=np.inf)
+
+
+def polish(run: Run) -> None:
+    """Follow the reduced penalty from the best point, where that takes seconds."""
+    best = run.best()
+    if best is not None and run.model.y.size <= MANY_VARIABLES:
+        POLISH.follow(run, (best.x, best.y))
+
+
+def describe(model: Model, n_starts: int) -> str:
+    """The search in a sentence."""
+    starts = f"from {n_starts} starts" if n_starts > 1 else "from one start"
+    end = "the best end polished on the reduced penalty F_gamma"
+    if model.y.size > MANY_VARIABLES:
+        end = "no polish, as the lower level is a cone program in many variables"
+    return (
+        f"the single loop of meha {starts}, since the lower level is smooth but for norms that have a "
+        f"proximal step, and a cone program to solve; {end}"
+    )
