@@ -14,9 +14,9 @@ from the others::
     BUDGET                             lower, upper, a (count each), s, t:
                                        {lower <= v <= upper, s <= a'v <= t}
     L1_BALL                            s:                {sum |v| <= s}
-    POLYHEDRON                         m, right (m), low (m), duals (m), A (m rows of count):
-                                       {A v <= right, = where low is minus infinity}; the duals are
-                                       those of the last call, near which the next one begins
+    POLYHEDRON                         as polyhedron() has them: {A v <= right, = where low is minus
+                                       infinity}, with the duals of the last call, near which the next
+                                       one begins
 
 A block of consecutive entries begins at ``first``. For any other block ``first`` is -1 and ``data``
 holds, at ``offset``, the places of its entries (whole numbers) and then its own numbers. Entries in
@@ -198,30 +198,32 @@ def _l1_ball(v, first, count, total, scratch, begin):
 
 
 @helper
-def _polyhedron(v, first, count, data, offset):
+def _polyhedron(v, first, data, offset):
     """Hildreth's method: one row after another, until no multiplier changes any more."""
     n_rows = int(data[offset])
     right, low = offset + 1, offset + 1 + n_rows
-    duals, matrix = low + n_rows, low + 2 * n_rows
+    duals, squares = low + n_rows, low + 2 * n_rows
+    starts = squares + n_rows  # of the rows among the entries: n_rows + 1 numbers
+    places = starts + n_rows + 1
+    entries = places + int(data[starts + n_rows])
     for k in range(n_rows):
         if data[duals + k] != 0.0:
-            for i in range(count):
-                v[first + i] -= data[duals + k] * data[matrix + k * count + i]
+            for i in range(int(data[starts + k]), int(data[starts + k + 1])):
+                v[first + int(data[places + i])] -= data[duals + k] * data[entries + i]
     for _ in range(SWEEPS):
         change = 0.0
         for k in range(n_rows):
-            row = matrix + k * count
-            excess, square = -data[right + k], 0.0
-            for i in range(count):
-                excess += data[row + i] * v[first + i]
-                square += data[row + i] * data[row + i]
+            begin, end, square = int(data[starts + k]), int(data[starts + k + 1]), data[squares + k]
             if square == 0.0:
                 continue
+            excess = -data[right + k]
+            for i in range(begin, end):
+                excess += data[entries + i] * v[first + int(data[places + i])]
             moved = max(data[duals + k] + excess / square, data[low + k]) - data[duals + k]
             if moved != 0.0:
                 data[duals + k] += moved
-                for i in range(count):
-                    v[first + i] -= moved * data[row + i]
+                for i in range(begin, end):
+                    v[first + int(data[places + i])] -= moved * data[entries + i]
                 change = max(change, abs(moved) * np.sqrt(square))
         if not change > ACCURACY:
             break
@@ -256,7 +258,7 @@ def project_at(rows_at, n_rows, data_at, scratch_at, v_at):
         elif kind == L1_BALL:
             _l1_ball(target, first, count, data[own], scratch, begin)
         elif kind == POLYHEDRON:
-            _polyhedron(target, first, count, data, own)
+            _polyhedron(target, first, data, own)
         if is_scattered:
             for i in range(count):
                 v[int(data[offset + i])] = scratch[i]
@@ -269,6 +271,21 @@ def project(spec, v):
     rows, data, scratch = spec
     if len(rows) > 0:
         project_at(address(rows), len(rows), address(data), address(scratch), address(v))
+
+
+def polyhedron(matrix, right, low):
+    """The numbers of a POLYHEDRON: rows ``matrix @ v <= right``, equal where ``low`` is minus infinity.
+
+    Number of rows, right, low, duals, squared norms of the rows, then the matrix without its zeros:
+    where each row begins, the places and the entries.
+    """
+    rows, places = np.nonzero(matrix)
+    starts = np.searchsorted(rows, np.arange(len(right) + 1))
+    squares = (np.asarray(matrix) ** 2).sum(axis=1)
+    duals = np.zeros(len(right))
+    return np.concatenate(
+        [[len(right)], right, low, duals, squares, starts, places, np.asarray(matrix)[rows, places]]
+    )
 
 
 def build_set(blocks):

@@ -26,6 +26,7 @@ from blomodel.kernels.projection import (
     POLYHEDRON,
     SIMPLEX,
     build_set,
+    polyhedron,
     project,
 )
 
@@ -78,9 +79,7 @@ class _Polyhedron:
         length[length == 0.0] = 1.0
         right = np.concatenate([self.b_in, self.b_eq]) / length
         low = np.repeat([0.0, -np.inf], [len(self.b_in), len(self.b_eq)])
-        rows = (matrix / length[:, None]).ravel()
-        numbers = np.concatenate([[right.size], right, low, np.zeros(right.size), rows])
-        return POLYHEDRON, self.places, numbers
+        return POLYHEDRON, self.places, polyhedron(matrix / length[:, None], right, low)
 
 
 @dataclass(frozen=True, eq=False)

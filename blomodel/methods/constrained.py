@@ -178,13 +178,19 @@ def iterate_safely(
     state: Sequence[np.ndarray],
     steps: np.ndarray,
     max_iterations: int,
+    is_settled: Callable[[], bool],
 ) -> None:
     """Run a loop; where it diverges, go back to the start with a quarter of the ``steps``."""
     kept = [part.copy() for part in state]
     tolerance = 0.1 * run.tolerance
     for _ in range(RESTARTS):
         residual = run_in_slices(
-            run, loop, max_iterations=max_iterations, tolerance=tolerance, report=report
+            run,
+            loop,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+            report=report,
+            is_settled=is_settled,
         )
         if np.isfinite(residual):
             return

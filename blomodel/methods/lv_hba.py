@@ -9,13 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.analysis.sets import SetSpec
+from blomodel.compiler.derivatives import hessian
 from blomodel.kernels.loops.lv_hba import lv_hba
-from blomodel.kernels.projection import POLYHEDRON, build_set
-from blomodel.methods.constrained import ConstrainedLower
+from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron
+from blomodel.methods.constrained import ConstrainedLower, spectral_norm
 from blomodel.methods.needs import check_needs
-from blomodel.methods.proximal_lagrangian import ProximalLagrangian
+from blomodel.methods.proximal_lagrangian import ProximalLagrangian, Weights
 from blomodel.methods.registry import method
 from blomodel.methods.run import Run
+
+LATER = 4.0  # growth of c_k in the first 20 iterations, for which the unit of x is chosen
 
 
 @method
@@ -43,10 +46,10 @@ class LvHba(ProximalLagrangian):
         """Iterate from the user's start, or from the middle of the box of x."""
         check_needs(run, self)
         lower = ConstrainedLower(run, self.name)
-        rows = _set_of_both_levels(run)
         x, y, multipliers = lower.start()
         point, theta, z = np.concatenate([x, y]), y.copy(), multipliers.copy()
         settings = self._settings(lower, x, y, multipliers[1:])
+        rows = _set_of_both_levels(run, settings[-1])
         low, memory, n_x = self.smallest_multipliers(lower), np.zeros(1), x.size
         space = np.zeros((7, max(point.size, lower.n_rows + 1)))
         oracle = lower.oracle
@@ -74,7 +77,9 @@ class LvHba(ProximalLagrangian):
     ) -> np.ndarray:
         w = self.weights(lower, x, y, multipliers)
         pull = w.size.curvature_y + 1 / w.gamma_1
-        steep = 2 * w.size.curvature + 1 / w.gamma_1 + w.size.upper / w.c
+        steep, unit = _steepness(lower, w, x, y)
+        if self.step_size is not None:
+            unit = 1.0  # the paper's step is for (x, y) as they are
         # The paper has one step for theta and lambda; the default is in the scale in which rows and
         # curvature are of one size.
         eta, eta_dual = self.step_theta, self.step_theta
@@ -91,18 +96,40 @@ class LvHba(ProximalLagrangian):
                 w.c,
                 self.exponent,
                 self.multiplier_bound,
+                unit,
             ]
         )
 
 
-def _set_of_both_levels(run: Run) -> SetSpec:
-    """All constraints of both levels as one polyhedron of (x, y)."""
+def _steepness(
+    lower: ConstrainedLower, w: Weights, x: np.ndarray, y: np.ndarray
+) -> tuple[float, float]:
+    """Curvature of what (x / unit, y) descends on, and the unit that makes both parts as steep.
+
+    The paper has one step for x and y, which the steeper of them limits; x is often much less so.
+    """
+    model, n_x, point = lower.model, x.size, (x, y, lower.p)
+    below, above = (hessian(tape, ("x", "y"), point) for tape in (model.g, model.f))
+    parts = [rows.linearise(x, y, lower.p).in_x for rows in (model.lower_in, model.lower_eq)]
+    turning = w.gamma_2 * spectral_norm(sp.vstack(parts)) ** 2  # x moves the multipliers
+    by_x = 2 * spectral_norm(below[:n_x, :n_x]) + turning
+    by_x += spectral_norm(above[:n_x, :n_x]) / (LATER * w.c)
+    own = 2 * w.size.curvature_y + 1 / w.gamma_1
+    by_y = own + spectral_norm(above[n_x:, n_x:]) / w.c
+    unit = float(np.clip(np.sqrt(by_y / by_x), 1e-3, 1e3)) if by_x > 0 else 1.0
+    scale = sp.diags_array(np.repeat([unit, 1.0], [n_x, y.size]))
+    steep = max(2 * spectral_norm(sp.csr_array(scale @ below @ scale)), 2 * w.size.curvature_y)
+    steep += spectral_norm(sp.csr_array(scale @ above @ scale)) / w.c
+    return steep + 1 / w.gamma_1 + turning * unit**2, unit
+
+
+def _set_of_both_levels(run: Run, unit: float) -> SetSpec:
+    """All constraints of both levels as one polyhedron of (x / unit, y)."""
     model = run.model
     parts = (model.lower_in, model.lower_eq, model.upper_in, model.upper_eq)
     x, y = np.zeros(model.x.size), np.zeros(model.y.size)
     lines = [part.linearise(x, y, run.p) for part in parts]
-    matrix = sp.vstack([sp.hstack([line.in_x, line.in_y]) for line in lines]).toarray()
+    matrix = sp.vstack([sp.hstack([unit * line.in_x, line.in_y]) for line in lines]).toarray()
     right = -np.concatenate([line.value for line in lines])
     low = np.repeat([0.0, -np.inf, 0.0, -np.inf], [len(part) for part in parts])
-    numbers = [[right.size], right, low, np.zeros(right.size), matrix.ravel()]
-    return build_set([(POLYHEDRON, np.arange(x.size + y.size), np.concatenate(numbers))])
+    return build_set([(POLYHEDRON, np.arange(x.size + y.size), polyhedron(matrix, right, low))])

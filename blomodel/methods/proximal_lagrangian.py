@@ -10,6 +10,8 @@ import numpy as np
 from blomodel.methods.constrained import ConstrainedLower, Scales, iterate_safely, scales
 from blomodel.methods.registry import setting
 
+QUIET = 2  # stretches of iterations in a row over which f must hardly have changed
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -34,6 +36,9 @@ class ProximalLagrangian:
     exponent: float = setting(0.45, "p in c_k = c (k + 1)^p", minimum=0.0)
     multiplier_bound: float = setting(1e4, "largest multiplier r", minimum=0.0)
     max_steps: int = setting(200_000, "largest number of iterations", minimum=1)
+    settled: float = setting(
+        1e-5, "relative change of f, while the iterations grow by half, at which to stop", minimum=0.0
+    )
 
     def weights(
         self, lower: ConstrainedLower, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
@@ -71,10 +76,23 @@ class ProximalLagrangian:
             value = float(run.model.f(x, y, run.p)[0])
             return {"value": value, "gamma": c * (memory[0] + 1) ** self.exponent}
 
+        values = [np.inf] * QUIET
+
+        def is_settled() -> bool:
+            values.append(report()["value"])
+            recent = values[-QUIET - 1 :]
+            return bool(max(recent) - min(recent) <= self.settled * (1 + abs(recent[-1])))
+
         run.watch(x, y)
         try:
             iterate_safely(
-                run, loop, report, state=(*state, memory), steps=steps, max_iterations=self.max_steps
+                run,
+                loop,
+                report,
+                state=(*state, memory),
+                steps=steps,
+                max_iterations=self.max_steps,
+                is_settled=is_settled,
             )
         finally:
             if np.all(np.isfinite(x)) and np.all(np.isfinite(y)):

@@ -27,6 +27,7 @@ def run_in_slices(
     report: Callable[[], dict[str, float]],
     first_slice: int = 1,
     begin_stretch: Callable[[], None] | None = None,
+    is_settled: Callable[[], bool] | None = None,
 ) -> float:
     """Call ``loop(n)`` until its residual is small or the iterations are used up.
 
@@ -44,6 +45,8 @@ def run_in_slices(
         Iterations before the first test.
     begin_stretch : callable, optional
         Called where the iterations up to the next test begin.
+    is_settled : callable, optional
+        Another reason to stop, asked at each test.
 
     Returns
     -------
@@ -70,6 +73,8 @@ def run_in_slices(
             if math.isnan(residual):
                 return residual
         if tolerance > 0 and residual <= tolerance:
+            break
+        if is_settled is not None and is_settled():
             break
     return residual
 

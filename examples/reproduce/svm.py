@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,19 @@ Data = tuple[np.ndarray, np.ndarray]
 # Test accuracy and seconds in the paper, over 20 splits.
 PAPER = {
     "blocc": "0.7758 ± 0.0292, 2.64 s",
+    "pbgd-free": "0.7699 ± 0.0313, 0.17 s",
     "lv-hba": "0.7593 ± 0.0397, 2.47 s",
     "bic-gaffa": "0.7568 ± 0.0366, 0.31 s",
     "gam": "0.7182 ± 0.0360, 4.48 s",
 }
+# The paper's penalty weight for PBGD-Free, and the same for PBGD-BLOCC; all else by default.
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
     "blocc": {"gamma": 20.0},
-    "lv-hba": {"max_steps": 50},
-    "bic-gaffa": {"max_steps": 20_000},
-    "gam": {"step_size": 0.1, "max_steps": 20},
+    "pbgd-free": {"gamma": 20.0},
+    "lv-hba": {},
+    "bic-gaffa": {},
+    "gam": {},
 }
 
 
@@ -71,51 +76,78 @@ def accuracy(data: Data, w: cp.Variable, b: cp.Variable) -> float:
     return float(np.mean(data[1] * (data[0] @ w.value + b.value) > 0))
 
 
+def solve_all(
+    parts: list[Data], names: Sequence[str]
+) -> Iterator[tuple[str, tuple[float, float, float] | None, str]]:
+    """Method, (test accuracy, upper objective, seconds) and status, from the plain machine's violations.
+
+    The figures are None where a method gives no point.
+    """
+    train, validation, test = parts
+    with timed() as clock:
+        plain = plain_machine(train, validation)
+    yield "plain", (plain.score(*test), np.nan, clock.seconds), ""
+    violations = np.maximum(0, 1 - train[1] * plain.decision_function(train[0]))
+    for name in names:
+        problem, (c, w, b) = machine(train, validation)
+        c.value = violations + 0.1  # a little room, so that the lower level has inner points
+        with timed() as clock:
+            try:
+                problem.solve(name, **SETTINGS[name])
+            except bm.BlomodelError as error:
+                yield name, None, type(error).__name__
+                continue
+        yield name, (accuracy(test, w, b), problem.value, clock.seconds), str(problem.status)
+
+
 def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
-    """Every method from the violations of the plain machine, on the same splits."""
+    """Every method on the same splits."""
     features, labels = read(data)
     n_splits = 2 if quick else 20
-    names = ("auto", "bic-gaffa") if quick else tuple(SETTINGS)
+    names = ("auto", "bic-gaffa", "blocc", "pbgd-free", "gam") if quick else tuple(SETTINGS)
+    # What is compiled, is compiled before the clock runs.
+    few = np.random.default_rng(0).permutation(len(labels))[:60]
+    with warnings.catch_warnings():  # so few samples are no matter for pbgd-free
+        warnings.simplefilter("ignore")
+        list(solve_all(split(features[few], labels[few], 0), names))
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in (*names, "plain")}
     failures: dict[str, int] = dict.fromkeys(names, 0)
+    above: dict[str, float] = dict.fromkeys(names, 0.0)
     proofs = 0
     for seed in range(n_splits):
-        train, validation, test = split(features, labels, seed)
-        with timed() as clock:
-            plain = plain_machine(train, validation)
-        found["plain"].append((plain.score(*test), np.nan, clock.seconds))
-        violations = np.maximum(0, 1 - train[1] * plain.decision_function(train[0]))
-        for name in names:
-            problem, (c, w, b) = machine(train, validation)
-            c.value = violations + 0.1  # a little room, so that the lower level has inner points
-            with timed() as clock:
-                try:
-                    problem.solve(name, **SETTINGS[name])
-                except bm.BlomodelError:
-                    failures[name] += 1
-                    continue
-            found[name].append((accuracy(test, w, b), problem.value, clock.seconds))
-            proofs += name == "auto" and problem.status == "optimal"
+        for name, figures, status in solve_all(split(features, labels, seed), names):
+            if figures is None:
+                failures[name] += 1
+                continue
+            found[name].append(figures)
+            proofs += name == "auto" and status == "optimal"
+            if name in above:
+                above[name] = max(above[name], figures[1] / found["auto"][-1][1] - 1)
     source = "Pima" if data else "scikit-learn's diabetes data (Pima with --data)"
     table = Table(
         f"Table 7 of the ALT-PBGD paper: {source}, {n_splits} splits",
-        ("method", "test accuracy", "upper objective", "CPU seconds a split", "splits", "paper"),
-    )
+        (
+            "method", "test accuracy", "upper objective", "at most above auto's", "CPU seconds a split",
+            "splits", "paper",
+        ),
+    )  # fmt: skip
     for name, rows in found.items():
         if not rows:
-            table.add(name, "none", "none", "none", f"0 of {n_splits}", PAPER.get(name, ""))
+            table.add(name, "none", "none", "", "none", f"0 of {n_splits}", PAPER.get(name, ""))
             continue
         scores, values, seconds = np.array(rows).T
-        label, value = (name, f"{values.mean():.2f}")
+        label, value, worst = name, f"{values.mean():.3f}", f"{above.get(name, 0.0):.1e}"
         if name == "plain":
-            label, value = "plain machine, C by validation", "not its own"
+            label, value, worst = "plain machine, C by validation", "not its own", ""
         table.add(
-            label, f"{scores.mean():.4f} ± {scores.std():.4f}", value, f"{seconds.mean():.2f}",
-            f"{len(rows)} of {n_splits}", PAPER.get(name, ""),
+            label, f"{scores.mean():.4f} ± {scores.std():.4f}", value, "" if name == "auto" else worst,
+            f"{seconds.mean():.2f}", f"{len(rows)} of {n_splits}", PAPER.get(name, ""),
         )  # fmt: skip
     table.remarks.append(
-        f"auto proved the least upper objective on {proofs} of {n_splits} splits; it runs until it "
-        "ends, lv-hba takes 50 steps, bic-gaffa 20000 and gam 20 with step 0.1."
+        f"auto proved the least upper objective on {proofs} of {n_splits} splits. Settings: gamma = 20 "
+        "for blocc and pbgd-free, none for the others; each runs until it ends by itself."
     )
-    table.figures = {"proofs": proofs, "n_splits": n_splits, "found": found, "failures": failures}
+    table.figures = {
+        "proofs": proofs, "n_splits": n_splits, "found": found, "failures": failures, "above": above,
+    }  # fmt: skip
     return table

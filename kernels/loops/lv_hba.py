@@ -14,12 +14,13 @@ def lv_hba(
 ):  # fmt: skip
     """Do n iterations; returns the last move of (x, y), over the step and times the penalty weight.
 
-    rows: both levels' constraints as a set. point: x, then y. multipliers and z are kept as
-    (1, multipliers). settings: step of (x, y), step of z, step of theta, step of the multipliers,
-    gamma_1, gamma_2, c, exponent of c, largest multiplier. memory: number of iterations done.
+    rows: both levels' constraints as a set of (x / unit, y). point: x, then y. multipliers and z are
+    kept as (1, multipliers). settings: step of (x / unit, y), step of z, step of theta, step of the
+    multipliers, gamma_1, gamma_2, c, exponent of c, largest multiplier, unit. memory: number of
+    iterations done.
     """
     alpha, beta, eta, eta_dual = settings[0], settings[1], settings[2], settings[3]
-    gamma_1, gamma_2, largest_multiplier = settings[4], settings[5], settings[8]
+    gamma_1, gamma_2, largest_multiplier, unit = settings[4], settings[5], settings[8], settings[9]
     n_y, n_rows = len(theta), len(low)
     n_x = len(point) - n_y
     x, y = point[:n_x], point[n_x:]
@@ -50,9 +51,11 @@ def lv_hba(
         evaluate(slope_x, x, theta, multipliers, empty, part_x)
         evaluate(f_y, x, y, empty, empty, d_y)
         evaluate(slope_y, x, y, plain, empty, part_y)
+        for i in range(n_x):
+            x[i] /= unit
         copy(point, before)
         for i in range(n_x):
-            x[i] -= alpha * (d_x[i] - part_x[i])
+            x[i] -= alpha * unit * (d_x[i] - part_x[i])
         for i in range(n_y):
             y[i] -= alpha * (d_y[i] / penalty + part_y[i] - (y[i] - theta[i]) / gamma_1)
         for k in range(n_rows):
@@ -62,5 +65,8 @@ def lv_hba(
         project(rows, point)
         for i in range(n_x + n_y):
             before[i] -= point[i]
+        for i in range(n_x):
+            before[i] /= unit
+            x[i] *= unit
         residual = penalty * largest(before) / alpha
     return residual

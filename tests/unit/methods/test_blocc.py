@@ -1,7 +1,5 @@
 """blocc with the paper's first-order max-min solver, against the exact inner solves."""
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -109,49 +107,6 @@ def test_max_min_refuses_upper_rows_that_hold_y():
         problem.solve(method="blocc", inner="max-min")
 
 
-def margins(seed=0, n_samples=30):
-    """Problem (70) in small: bounds c for the samples of two classes that overlap.
-
-    Most c leave no separating line, and at the best c the lower constraints leave one line alone.
-    """
-    random = np.random.default_rng(seed)
-    labels = np.where(random.random(n_samples) < 0.5, 1.0, -1.0)
-    features = random.standard_normal((n_samples, 2)) + 0.8 * labels[:, None]
-    c, w, b = cp.Variable(n_samples, name="c"), cp.Variable(2, name="w"), cp.Variable(name="b")
-    violation = 1 - cp.multiply(labels, features @ w + b)
-    lower = bm.Lower(cp.Minimize(cp.sum_squares(w) / 2), [violation <= c], variables=[w, b])
-    errors = cp.exp(1 - cp.multiply(labels[:10], features[:10] @ w + b))
-    upper = cp.Minimize(cp.sum(errors) / 10 + cp.sum_squares(c) / 2)
-    return bm.BilevelProblem(upper, [], lower), c
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [("blocc", {}), ("blocc", {"step_size": 0.2}), ("gam", {}), ("gam", {"step_size": 0.2})],
-)
-@pytest.mark.parametrize(("seed", "accuracy"), [(0, 1e-6), (3, 1e-6), (1, 1e-3), (2, 1e-3)])
-def test_stays_where_the_lower_level_has_answers(name, settings, seed, accuracy):
-    """With the last two seeds it ends where some pair of multipliers says that x is stationary."""
-    problem, c = margins(seed)
-    best = problem.solve()
-    assert problem.status == "optimal"
-    c.value = np.full(c.size, 5.0)
-    value = problem.solve(method=name, **settings)
-    assert problem.certificate.accepted
-    assert value == pytest.approx(best, rel=accuracy)
-
-
-@pytest.mark.parametrize("name", ["blocc", "gam", "pbgd-free"])
-def test_starts_where_the_lower_level_has_no_answer(name):
-    problem, c = margins()
-    best = problem.solve()
-    c.value = np.zeros(c.size)
-    with warnings.catch_warnings():  # for pbgd-free this f is not flat enough
-        warnings.simplefilter("ignore")
-        value = problem.solve(method=name)
-    assert value == pytest.approx(best, rel=1e-2 if name == "pbgd-free" else 1e-6)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_without_settings_it_ends_at_a_stationary_point(seed):
     problem = coupled_problem(seed, n=4)
@@ -172,10 +127,3 @@ def test_no_answer_anywhere_near_is_said():
         problem.solve(method="blocc", step_size=1.0)
     problem.solve(method="blocc")
     assert x.value == pytest.approx(1.0, abs=1e-4)
-
-
-def test_max_min_says_where_g_is_flat():
-    problem, c = margins(n_samples=6)
-    c.value = np.full(c.size, 5.0)
-    problem.solve(method="blocc", inner="max-min", max_steps=2)
-    assert any("not strongly convex" in note for note in problem.solution.notes)
