@@ -342,7 +342,7 @@ def _sharpest_multipliers(
     if lower is not None and not lower.is_proven:
         return model.split_duals(model.multistart.fit_duals(x, y, p))
     checked = model.split_duals(() if lower is None else lower.duals)
-    if not model.has_smooth_kkt:
+    if not model.has_smooth_kkt or not checked.size:
         return checked
     rows = model.lower_in.values(x, y, p)
 

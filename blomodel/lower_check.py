@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
-CLARABEL_TOLERANCES = {
-    "tol_gap_abs": 1e-10,
-    "tol_gap_rel": 1e-10,
-    "tol_feas": 1e-10,
-    "max_iter": 200,
-}
+TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,8 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     by = "the exact quadratic form of the lower level"
     if is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
+    elif is_proven and model.lower_program.kind == "conic":
+        by = "Clarabel on the compiled lower level"
     if not is_proven:
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point
@@ -103,26 +100,33 @@ def _solve_by_cvxpy(
     try:
         for leaf, value in zip(variables, values, strict=True):
             leaf.save_value(value)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status below
-            lower.solve(solver=cp.CLARABEL, **CLARABEL_TOLERANCES)
-        if lower.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        is_solved = any(_has_settled(lower, tolerance) for tolerance in TOLERANCES)
+        if is_solved and lower.status == cp.OPTIMAL:
             y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
-    except cp.SolverError:
-        return None
     finally:
         for leaf, value in saved:
             leaf.save_value(value)
+    if not is_solved:
+        return None
     status = {
         cp.OPTIMAL: InnerStatus.OPTIMAL,
-        cp.OPTIMAL_INACCURATE: InnerStatus.INACCURATE,
         cp.INFEASIBLE: InnerStatus.INFEASIBLE,
         cp.UNBOUNDED: InnerStatus.UNBOUNDED,
-    }.get(lower.status)
-    if status is None or (status is not InnerStatus.OPTIMAL and y is not None):
-        return None
+    }[lower.status]
     duals = [_dual(constraint) for constraint in lower.constraints] if y is not None else []
     return LowerCheck(status, float(lower.value), y, duals, "cvxpy and Clarabel")
+
+
+def _has_settled(lower: cp.Problem, tolerance: float) -> bool:
+    """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
+    limits = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+            lower.solve(solver=cp.CLARABEL, max_iter=200, **limits)
+    except cp.SolverError:
+        return False
+    return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
 
 
 def _dual(constraint: Constraint) -> np.ndarray:

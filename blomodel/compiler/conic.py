@@ -176,9 +176,12 @@ class ConicProgram:
     ) -> Answer:
         """Minimise over y at x; ``warm`` allows the last answer, or Newton steps from it."""
         asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
-        if not warm or self._answered is None or self._answered[0] != asked:
-            self._answered = (asked, self._solve(x, p, weights, warm, accuracy))
-        return replace(self._answered[1])
+        if warm and self._answered is not None and self._answered[0] == asked:
+            return replace(self._answered[1])
+        answer = self._solve(x, p, weights, warm, accuracy)
+        # Elsewhere the next answer to the same question may be sharper than this one.
+        self._answered = None if self.lagrangian.can_refine else (asked, replace(answer))
+        return answer
 
     def _solve(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float

@@ -124,6 +124,11 @@ class Lagrangian:
         return self.terms.n_products > _DENSE_PRODUCTS * self.blocks[1].size
 
     @property
+    def can_refine(self) -> bool:
+        """Whether Newton steps on the optimality system cost less than solving anew."""
+        return self.blocks[1].size <= _MANY_VARIABLES or not self._is_dense
+
+    @property
     def is_large_and_dense(self) -> bool:
         """Whether the Hessian of the terms is large, dense, and costs far more than the terms."""
         n = self.blocks[1].size
@@ -216,7 +221,7 @@ class Lagrangian:
         much. None when this leads nowhere, as at a kink of the objective, or costs too much.
         """
         inequality, n = ~self.equality, len(y)
-        if n > _MANY_VARIABLES and self._is_dense:
+        if not self.can_refine:
             return None
         last = np.inf
         for _ in range(max_factors):

@@ -87,10 +87,11 @@ class Auto:
         n_starts = self.n_starts or default_number_of_starts(model.x.size)
         starts = find_starts(run, n_starts)
         if search.is_proximal and starts:
-            starts = proximal_search.proximal_starts(run, n_starts)
-        search_until_agreement(search, starts)
-        if search.is_proximal and not is_proven_best(run):
-            proximal_search.polish(run)
+            search_until_agreement(search, proximal_search.proximal_starts(run, n_starts))
+            if not is_proven_best(run):
+                proximal_search.finish(run, starts[0])
+        else:
+            search_until_agreement(search, starts)
         if search.smoothed is not None and n_starts < ENOUGH_AGREEMENT:
             search_around_the_best(search)
         # Where f + gamma g is not convex in y there was no path to follow, only single starts.

@@ -1,4 +1,4 @@
-"""Searches on lower levels with weighted norms: MEHA's single loop, polished on the reduced penalty.
+"""Searches on lower levels with weighted norms: MEHA's single loop, then the reduced penalty.
 
 Such a lower level has no pieces to walk on, and each of its solves is a cone program, so that a path of
 the reduced penalty takes hundreds of them. The single loop takes none, and comes near in seconds.
@@ -21,6 +21,7 @@ from blomodel.methods.starts import Point, spread
 
 MANY_VARIABLES = 100  # lower variables above which a cone program takes so long that few are solved
 STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
+PATH = ReducedPenaltyMethod()
 POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
 
 
@@ -56,20 +57,26 @@ def search_by_meha(run: Run, start: Point) -> float:
     return min((candidate.value for candidate in new), default=np.inf)
 
 
-def polish(run: Run) -> None:
-    """Follow the reduced penalty from the best point, where that takes seconds."""
+def finish(run: Run, relaxed: Point) -> None:
+    """Follow the reduced penalty from the best point and from the relaxed one, where that takes seconds.
+
+    The path from the relaxed point often ends elsewhere, at times better.
+    """
+    if run.model.y.size > MANY_VARIABLES:
+        return
     best = run.best()
-    if best is not None and run.model.y.size <= MANY_VARIABLES:
+    PATH.follow(run, relaxed)
+    if best is not None:
         POLISH.follow(run, (best.x, best.y))
 
 
 def describe(model: Model, n_starts: int) -> str:
     """The search in a sentence."""
     starts = f"from {n_starts} starts" if n_starts > 1 else "from one start"
-    end = "the best end polished on the reduced penalty F_gamma"
+    end = "then the reduced penalty F_gamma, from the best end and from the relaxed problem's point"
     if model.y.size > MANY_VARIABLES:
-        end = "no polish, as the lower level is a cone program in many variables"
+        end = "no polish, as that program has many variables"
     return (
-        f"the single loop of meha {starts}, since the lower level is smooth but for norms that have a "
-        f"proximal step, and a cone program to solve; {end}"
+        f"the single loop of meha {starts}, since the lower level is a cone program, smooth but for "
+        f"norms that have a proximal step; {end}"
     )

@@ -88,3 +88,62 @@ def test_many_pairs_go_to_the_smoothed_lower_level():
     problem.solve()
     assert problem.value == value
     assert np.array_equal(x.value, point)
+
+
+def weighted_lasso(n):
+    """(20) of the MEHA paper: at small penalty weights, x = 0 pleases F_gamma wherever it starts."""
+    v = np.repeat([1.0, -1.0], n // 2) / n
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    g = 0.5 * cp.sum_squares(y - v) + cp.sum(cp.multiply(x, cp.abs(y)))
+    problem = bm.BilevelProblem(
+        cp.Minimize(cp.sum(y)), [0 <= x, x <= 1], bm.Lower(cp.Minimize(g), variables=[y])
+    )
+    return problem, y, np.minimum(v, 0)
+
+
+@pytest.mark.parametrize("n", [2, 100, 1000])
+def test_weights_of_a_lasso_of_any_size(n):
+    problem, y, solution = weighted_lasso(n)
+    problem.solve()
+    assert np.linalg.norm(y.value - solution) <= 1e-6 * np.linalg.norm(solution)
+    assert problem.certificate.accepted
+    # A path stands still at small penalty weights, and a step on the pieces that does not pay is not
+    # tried again and again.
+    assert problem.solution.iterations <= 60
+
+
+def group_lasso(m, n_groups, n_samples, seed=0):
+    """One weight for each group above, training and validation data of one linear model."""
+    draw = np.random.default_rng(seed)
+    size = m // n_groups
+    truth = np.repeat(np.arange(n_groups) % 3 == 0, size).astype(float)
+    features = draw.standard_normal((2, n_samples, m))
+    labels = features @ truth + draw.standard_normal((2, n_samples))
+    x, y = cp.Variable(n_groups, name="x"), cp.Variable(m, name="y")
+    groups = sum(x[i] * cp.norm(y[i * size : (i + 1) * size], 2) for i in range(n_groups))
+    lower = cp.Minimize(0.5 * cp.sum_squares(labels[0] - features[0] @ y) + groups)
+    upper = cp.Minimize(0.5 * cp.sum_squares(labels[1] - features[1] @ y))
+    return bm.BilevelProblem(upper, [x >= 0, x <= 50], bm.Lower(lower, variables=[y])), x, y
+
+
+def test_norms_go_to_the_single_loop_and_end_no_worse_than_the_penalty():
+    problem, x, y = group_lasso(30, 6, 20)
+    assert "the single loop of meha from 6 starts" in problem.explain()
+    found = problem.solve()
+    assert problem.certificate.accepted
+    assert problem.solution.iterations > 1000
+    x.value = y.value = None
+    # The lower gap that the penalty leaves buys it a thousandth of the value.
+    assert found <= 1.01 * problem.solve("reduced-penalty")
+
+
+def test_norms_with_more_features_than_data_are_proved_optimal():
+    problem, x, y = group_lasso(60, 6, 20)
+    assert problem.solve() == pytest.approx(0.0, abs=1e-9)
+    assert problem.status == "optimal"
+
+
+def test_coupled_norms_stay_with_the_reduced_penalty():
+    problem, x, y = group_lasso(12, 3, 8)
+    coupled = bm.BilevelProblem(problem.objective, [*problem.constraints, y[0] <= x[0]], problem.lower)
+    assert "reduced penalty" in coupled.explain() and "single loop" not in coupled.explain()

@@ -117,3 +117,20 @@ def test_coupled_constraints_are_refused_by_name():
     problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [], lower)
     with pytest.raises(bm.errors.ModelError, match="meha.*lower level.*blocc"):
         run_method(problem)
+
+
+def test_a_group_lasso_that_fits_everything_is_solved_in_one_stage(rng):
+    # With more features than samples of both kinds, weights of zero leave a lower answer that fits the
+    # validation data too: f has its least value, which no later stage can better.
+    problem, x, y, _ = models.group_lasso(rng, 60, 12, n_samples=20, n_ones=15)
+    x.value = np.full(12, 10.0)  # of the data's size: far larger weights leave y = 0, where f is flat
+    assert problem.solve(method="meha") <= 1e-9
+    assert problem.certificate.lower_value <= 1e-6
+    assert problem.solution.iterations <= 3000
+    assert problem.certificate.bound == 0.0 and problem.status == "optimal"
+
+
+def test_a_least_value_that_is_not_reached_proves_nothing(rng):
+    problem, x, y, _ = models.group_lasso(rng, 12, 4, n_samples=20, n_ones=6)
+    assert problem.solve(method="meha", max_steps=300) > 1.0
+    assert problem.certificate.bound is None and problem.status != "optimal"
