@@ -140,7 +140,8 @@ def certify_point(
     elif lower.status is InnerStatus.UNBOUNDED:
         reasons.append("the lower objective improves without limit at this x")
     elif lower.y is None:
-        reasons.append("the lower level's optimal value at this x could not be computed")
+        about = f": {lower.reason}" if lower.reason else ""
+        reasons.append(f"the lower level's optimal value at this x could not be computed{about}")
     elif not gap <= tolerance:
         reasons.append(
             f"the lower level can do better by {g_value - lower.value:.6g}: it reaches "

@@ -36,6 +36,7 @@ class LowerCheck:
     duals: list[np.ndarray]
     checked_by: str
     is_proven: bool = True  # False: the value comes from local searches
+    reason: str = ""  # why there is no minimiser
 
 
 def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
@@ -86,8 +87,9 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     if not is_proven:
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point
+    found = answer.y if has_point else None
     return LowerCheck(
-        answer.status, answer.value, answer.y if has_point else None, answer.duals, by, is_proven
+        answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason
     )
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
     from blomodel.progress import Progress
 
+FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
+
 
 def solve_problem(
     problem: BilevelProblem,
@@ -77,6 +79,8 @@ def solve_problem(
         is_explained=is_explained,
     )
     certified = time.perf_counter()
+    if time_limit is not None:
+        model.multistart.deadline = np.inf
     value = _record(problem, outcome)
     problem.solution = Solution(
         status=outcome.status,
@@ -124,13 +128,14 @@ def _keep_time(run: Run, load: float) -> None:
     """
     assert run.time_limit is not None
     model, began = run.model, time.perf_counter()
-    model.multistart.deadline = run.began + run.time_limit
+    model.multistart.deadline = run.began + FIRST_SHARE * run.time_limit
     x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
     near = np.zeros(model.y.size)
     answer, _ = model.solve_lower(x, run.p, near)
     run.tried.append((x, answer.status))
     if answer.status.has_point:
         run.propose(x, answer.y, "lower answer at the first x")
+    model.multistart.deadline = run.began + run.time_limit
     reserve = dense_seconds(model.y.size + len(model.lower_in) + len(model.lower_eq))
     reserve *= float(np.clip(load, 1.0, 5.0))
     if isinstance(model.lower_solver, MultistartLower):

@@ -12,7 +12,8 @@ Columns of an instruction, by family (matrices are stored column by column)::
     GATHER     op  n     out  where                         out[i] = workspace[integers[where + i]]
     SCATTER    op  n     out  where  pairs                  pairs (source, target), targets from 0
     segments   op  count out  a  length  k                  count runs of the same length
-    MATMUL     op  m     out  a  k  b  n  transposed        bit 1: a transposed, bit 2: b transposed
+    MATMUL     op  m     out  a  k  b  n  transposed        bit 1: a transposed, bit 2: b transposed,
+                                                            bit 3: kept while b stays the same
     SPARSE     op  rows  out  a  where  data  columns  rows_a   CSR: row starts, column numbers
 """
 
@@ -272,9 +273,23 @@ def _segments(op, count, out, a, length, k, w):
 
 
 @helper
+def _has_changed(n, new, old, w):
+    """Whether two vectors differ; the new one then takes the old one's place."""
+    for i in range(n):
+        if w[new + i] != w[old + i]:  # also where there is no number
+            for j in range(n):
+                w[old + j] = w[new + j]
+            return True
+    return False
+
+
+@helper
 def _matmul(m, out, a, k, b, n, transposed, w):
     a_transposed = transposed % 2 == 1
-    b_transposed = transposed >= 2
+    b_transposed = transposed % 4 >= 2
+    # The last b lies behind the product. Both begin as zeros, which fit each other.
+    if transposed >= 4 and not _has_changed(k * n, b, out + m * n, w):
+        return
     if m * k * n > _SMALL_PRODUCT and m > _ONE and n > _ONE:
         # Column-major storage is the transpose of NumPy's order, hence C' = B' A'.
         product = w[out : out + m * n].reshape((n, m))

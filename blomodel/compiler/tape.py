@@ -80,6 +80,7 @@ class Machinery:
     prefix: int  # instructions from here on depend on the last input
     inputs: tuple[int, ...]  # where each input block begins in the workspace
     output: int  # where the output begins
+    constants: dict[int, int]  # where each constant begins, and its size
 
 
 class Tape:
@@ -239,7 +240,14 @@ class _Encoder:
         if start:
             op.run(code, integers, workspace, 0, start)
         return Machinery(
-            code, integers, workspace, start, prefix, tuple(inputs), self.offset[tape.output]
+            code,
+            integers,
+            workspace,
+            start,
+            prefix,
+            tuple(inputs),
+            self.offset[tape.output],
+            {begin: values.size for begin, values in self.constants},
         )
 
     def _take(self, size: int) -> int:
@@ -292,15 +300,14 @@ class _Encoder:
         source, target = node.data
         if node.size == 0:
             return None
-        if len(node.args) == 1:
-            places = source + self.offset[node.args[0]]
-        else:
-            sizes = np.array([self.tape.nodes[arg].size for arg in node.args])
-            offsets = np.array([self.offset[arg] for arg in node.args])
-            ends = np.cumsum(sizes)
-            part = np.searchsorted(ends, source, side="right")
-            places = source - (ends - sizes)[part] + offsets[part]
-        if target is None and places[-1] - places[0] == node.size - 1:
+        sizes = np.array([self.tape.nodes[arg].size for arg in node.args])
+        offsets = np.array([self.offset[arg] for arg in node.args])
+        ends = np.cumsum(sizes)
+        part = np.searchsorted(ends, source, side="right")
+        places = source - (ends - sizes)[part] + offsets[part]
+        # Several values that lie side by side here may be moved apart, see methods/directions.py.
+        is_of_one = np.all(part == part[0])
+        if target is None and is_of_one and places[-1] - places[0] == node.size - 1:
             if np.all(np.diff(places) == 1):  # a piece of another value: nothing to do
                 self.offset[number] = int(places[0])
                 return None

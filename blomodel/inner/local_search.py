@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
+LONG = 1.0  # seconds that a search may take after the deadline
 MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
 
 
@@ -28,6 +30,8 @@ class LocalSearch:
         Bounds of the free elements.
     general : list of two arrays of int
         The inequality and equality rows that are not bounds and hold free elements.
+    is_cut : bool
+        Whether a search ended because it was long and the deadline over, so that its end says nothing.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class LocalSearch:
         self.objective, self.slope = lower.objective, lower.slope
         self.x, self.p = x, p
         self.weight, self.accuracy = weight, accuracy
+        self.deadline, self.is_cut = lower.deadline, False
         n = lower.n
         self.free, self.base = np.arange(n), np.zeros(n)
         self.low, self.high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -151,8 +156,23 @@ class LocalSearch:
         options = {"maxiter": 1000, "maxcor": 20, "ftol": 1e-15, "gtol": min(1e-9, self.accuracy)}
         from scipy.optimize import minimize
 
+        latest = max(self.deadline, time.perf_counter() + LONG)
+
+        def stop_when_late(_: np.ndarray) -> None:
+            if time.perf_counter() > latest:
+                self.is_cut = True
+                raise StopIteration
+
         bounds = list(zip(self.low, self.high, strict=True))
-        found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        found = minimize(
+            function,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
+            callback=stop_when_late,
+        )
         return np.asarray(found.x, float), int(found.nit)
 
     def _values(self, kind: int, point: np.ndarray) -> np.ndarray:

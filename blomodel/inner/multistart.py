@@ -36,6 +36,7 @@ SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
 N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
+TOO_LONG = "the time limit is over, and a local search from one point was not finished"
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
@@ -86,7 +87,8 @@ class MultistartLower:
     Attributes
     ----------
     deadline : float
-        Value of ``time.perf_counter()`` after which a call makes no more than FEWEST searches a group.
+        Value of ``time.perf_counter()`` after which a call makes no more than FEWEST searches a group;
+        searches that take seconds are given up, and the answer has no point.
     """
 
     kind = "nonconvex"
@@ -147,6 +149,8 @@ class MultistartLower:
             search.base = y
             is_thorough &= self._search(group, [point[search.free] for point in given], seed)
             searches, steps = searches + group.searches, steps + group.steps
+            if search.is_cut:
+                return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, steps)
             if group.point is None:
                 reason = f"none of {group.searches} local searches reached a feasible point"
                 return Answer.without_point(InnerStatus.FAILED, self.n, reason, steps)
@@ -171,6 +175,8 @@ class MultistartLower:
         for start in given:
             if not np.array_equal(start, known):
                 group.descend(start)
+        if whole.is_cut:
+            return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, group.steps)
         y = known if group.point is None else group.point
         self._last, self._known[key] = y, (y, searches)
         return self._answer(whole, y, searches, group.steps)
@@ -202,7 +208,7 @@ class MultistartLower:
             if number >= FEWEST and time.perf_counter() > self.deadline:
                 return False
             group.descend(start)
-            if group.ran_away:
+            if group.ran_away or group.search.is_cut:
                 return False
         self._scan(group)
         return True

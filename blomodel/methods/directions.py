@@ -6,6 +6,7 @@ computed once, terms that cancel vanish, and nothing is copied between gradients
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.tape import Machinery, Tape
+from blomodel.compiler.fusing import LARGE, fuse_products
+from blomodel.compiler.tape import Machinery, Tape, digest
 from blomodel.kernels import machine as op
 from blomodel.kernels import moves
 from blomodel.methods.combination import Combination
@@ -82,6 +84,8 @@ def shared_directions(
 ) -> list[Direction]:
     """Several directions on one workspace: a point moved for one has moved for all.
 
+    They also share large products with points, which are computed again only when a point has moved.
+
     Parameters
     ----------
     wanted : sequence of (parts, order)
@@ -91,6 +95,7 @@ def shared_directions(
     place = dict(zip(sizes, map(int, np.cumsum([0, *sizes.values()])), strict=False))
     top = sum(sizes.values())
     compiled, rest = [], []
+    products = _Products()
     for parts, order in wanted:
         names = ("w", *order)
         slope = _compile(parts, names, [sizes[name] for name in names], parameters)
@@ -99,9 +104,18 @@ def shared_directions(
         begins = np.array([*m.inputs, sum(sizes[name] for name in names)])
         shifts = np.array([*(place[name] for name in names), top]) - begins
         code, places, start, prefix = _without_copies(m, slope)
+        own, top = top, top + m.workspace.size - begins[-1]
+        rest.append(m.workspace[begins[-1] :])
+        code, new_places, room = products.share(m, code, int(begins[-1]), own, top)
+        rest.append(np.zeros(room))
+        top += room
+        # What lies behind such a value moves with the rest, unless it is such a value itself.
+        ends = [begin + size for begin, size, _ in new_places]
+        begins = np.array([*begins, *ends, *(begin for begin, _, _ in new_places)])
+        moved_by = [place - begin for begin, _, place in new_places]
+        shifts = np.array([*shifts, *[shifts[-1]] * len(ends), *moved_by])
         code, integers, vectors = _moved(code, m.integers, places, begins, shifts)
-        top += m.workspace.size - begins[-1]
-        rest += [m.workspace[begins[-1] :], slope.coefficients.ravel()]
+        rest.append(slope.coefficients.ravel())
         terms, top = top, top + slope.coefficients.size
         if slope.is_plain:
             output = vectors[0]
@@ -119,6 +133,41 @@ def shared_directions(
         compiled.append((code, integers, np.array([*layout, *vectors], dtype=np.int64)))
     workspace = np.concatenate([np.zeros(sum(sizes.values())), *rest])
     return [(code, integers, workspace, layout) for code, integers, layout in compiled]
+
+
+class _Products:
+    """Large products of constant matrices with points, each at one place for all directions."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[Any, ...], tuple[int, int]] = {}  # of the matrix and of the product
+
+    def share(
+        self, m: Machinery, code: np.ndarray, first: int, own: int, top: int
+    ) -> tuple[np.ndarray, list[tuple[int, int, int]], int]:
+        """Mark such products in the code; tells what moves (begin, size, new place) and the room needed.
+
+        Values from ``first`` on will lie from ``own`` on, new places begin at ``top``.
+        """
+        code, moves_to, room, seen = code.copy(), [], 0, Counter[tuple[Any, ...]]()
+        gathers = {int(row[2]): row for row in code if row[0] == op.GATHER}
+        for row in code:
+            rows, out, a, k, b, n, transposed = (int(entry) for entry in row[1:])
+            if row[0] != op.MATMUL or rows * k < LARGE or m.constants.get(a) != rows * k:
+                continue
+            gather = gathers.get(b)
+            sources = np.array([b]) if gather is None else m.integers[int(gather[3]) :][: k * n]
+            if transposed >= 2 or sources.max() >= first:
+                continue
+            kind = (rows, k, n, transposed, digest(m.workspace[a : a + rows * k]))
+            seen[kind] += 1  # two of one direction need a place each
+            key = (*kind, seen[kind])
+            if key not in self._places:
+                self._places[key] = a - first + own, top + room
+                room += rows * n + k * n  # behind the product, the point it belongs to
+            matrix, product = self._places[key]
+            moves_to += [(a, rows * k, matrix), (out, rows * n, product)]
+            row[7] += 4
+        return code, moves_to, room
 
 
 def point_in(direction: Direction, position: int) -> np.ndarray:
@@ -190,7 +239,7 @@ def _compile(
     is_absolute = is_absolute and (b.input(names[-1]),) not in sources  # a vector is not the point
     numbers = [source for (source,) in sources] if is_absolute else list(vectors)
     # Frozen, so that the builder leaves a vector that is repeated or rearranged in one piece.
-    tape = b.finish(b.concatenate([b.freeze(number) for number in numbers]))
+    tape = fuse_products(b.finish(b.concatenate([b.freeze(number) for number in numbers])))
     return _Slope(tape, b.size(slope), coefficients, is_plain, is_absolute)
 
 

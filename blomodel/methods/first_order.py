@@ -40,6 +40,7 @@ from blomodel.methods.slices import run_in_slices
 
 BY_SOLVER = -1  # in the place of a set's kind: projected onto by a QP solver
 NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
+Sums = tuple[Sequence[Sequence[Term]], Sequence[str]]
 FAR = 1e6  # an iterate this much larger than the start, relative, has run away
 
 
@@ -124,17 +125,26 @@ class FirstOrder:
 
         The last one is that of the weights of the nonsmooth part; some other where there is none.
         """
-        sizes = {name: value.size for name, value in points.items()}
-        sums: list[tuple[Sequence[Sequence[Term]], Sequence[str]]]
-        sums = [([terms], order) for terms, order in wanted]
+        sums: list[Sums] = [([terms], order) for terms, order in wanted]
         if self.split is not None and self.split.n_weights:
             sums.append(([[Term(self.split.weights)]], tuple(points)))
+        found = self.shared_sums(*sums, points=points, n_slopes=len(wanted))
+        return found if len(found) > len(wanted) else [*found, found[-1]]
+
+    def shared_sums(
+        self, *sums: Sums, points: dict[str, np.ndarray], n_slopes: int | None = None
+    ) -> list[Direction]:
+        """Several sums each, one after another in the slope, with the order of the points.
+
+        The first ``n_slopes``, all by default, count as evaluations of gradients.
+        """
+        sizes = {name: value.size for name, value in points.items()}
         found = shared_directions(sums, sizes, self.run.p)
-        for made, (terms, _) in zip(found, wanted, strict=False):
-            self._taken.append((made, sum(term.n_gradients for term in terms)))
+        for made, (parts, _) in zip(found[:n_slopes], sums, strict=False):
+            self._taken.append((made, sum(term.n_gradients for terms in parts for term in terms)))
         for position, value in enumerate(points.values(), start=1):
             point_in(found[0], position)[:] = value
-        return found if len(found) > len(wanted) else [*found, found[-1]]
+        return found
 
     @property
     def penalty(self) -> Any:

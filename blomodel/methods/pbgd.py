@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from blomodel.errors import UnknownSettingError
-from blomodel.kernels.loops.pbgd import pbgd_gauss_seidel
+from blomodel.kernels.loops.pbgd import pbgd_gauss_seidel, pbgd_together
 from blomodel.methods.constants import safe_step
-from blomodel.methods.directions import Term
+from blomodel.methods.directions import Term, point_in
 from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
 from blomodel.methods.jnt_pbgd import JntPbgd, iterate_jointly
 from blomodel.methods.registry import method, setting
@@ -50,64 +51,84 @@ class Pbgd(JntPbgd):
         """Iterate from the user's start, or from the middle of the box of x."""
         setup = set_up(run, self.name)
         refuse_kinks(run, self.name)
-        z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
-        run.watch(z[:n_x], z[n_x:])
+        n_x = setup.oracle.n_x
+        if self.order == "jacobi":
+            z = np.concatenate([setup.x, setup.y])
+            x, y, iterate = z[:n_x], z[n_x:], lambda: iterate_jointly(self, setup, z)
+        else:
+            turns = _InTurn(self, setup)
+            x, y, iterate = turns.x, turns.y, turns.iterate
+        run.watch(x, y)
         try:
-            if self.order == "jacobi":
-                iterate_jointly(self, setup, z)
-            else:
-                self._iterate_in_turn(setup, z[:n_x], z[n_x:])
+            iterate()
         finally:
             run.evaluations = setup.n_evaluations
-            propose_last(run, z[:n_x], z[n_x:], f"{self.name}, {self.order}")
+            propose_last(run, x, y, f"{self.name}, {self.order}")
 
-    def _iterate_in_turn(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
-        run = setup.run
-        y_g, at_zero, first_y = y.copy(), np.zeros(y.size), y.copy()
+
+class _InTurn:
+    """The Gauss-Seidel order: w and y, each by its own steps, then x."""
+
+    def __init__(self, method: Pbgd, setup: FirstOrder) -> None:
+        self.method, self.setup = method, setup
+        self.settings, self.pace = np.zeros(7), np.zeros(3)
+        f_x, f_y = setup.f_slope("x"), setup.f_slope("y")
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")
-        lower = setup.direction([Term(g_y)])
-        penalised = setup.direction([Term(setup.f_slope("y")), Term(g_y, weight=0)])
-        upper = setup.direction(
-            [
-                Term(setup.f_slope("x")),
-                Term(g_x, weight=0),
-                Term(g_x, y="z", weight=0, sign=-1.0),
-            ],
-            points=("x", "z", "y"),
-        )
-        settings, work, loop = np.zeros(7), setup.work(), setup.loop(pbgd_gauss_seidel)
-        pace = np.zeros(3)
-        if self.step_size is None:
-            pace[0] = safe_step(setup.constants.upper_curvature)
-
-        def iterate(n: int) -> float:
-            return loop(
-                n, lower, penalised, upper, setup.x_spec, setup.y_spec, setup.penalty,
-                settings, x, y, y_g, at_zero, first_y, pace, work,
+        of_x = [Term(f_x), Term(g_x, weight=0), Term(g_x, y="z", weight=0, sign=-1.0)]
+        at_zero, first_y, work = np.zeros(setup.y.size), setup.y.copy(), setup.work()
+        sets, rest = (setup.x_spec, setup.y_spec), (at_zero, first_y, self.pace, work)
+        self.run_loop: Callable[[int], float]
+        if method.inner_steps is None:
+            self.x, self.y, self.y_g = setup.x.copy(), setup.y.copy(), setup.y.copy()
+            lower = setup.direction([Term(g_y)])
+            penalised = setup.direction([Term(f_y), Term(g_y, weight=0)])
+            upper = setup.direction(of_x, points=("x", "z", "y"))
+            loop = setup.loop(pbgd_gauss_seidel)
+            self.run_loop = lambda n: loop(
+                n, lower, penalised, upper, *sets, setup.penalty, self.settings,
+                self.x, self.y, self.y_g, *rest,
             )  # fmt: skip
+        else:
+            both, upper = setup.shared_sums(
+                ([[Term(g_y, y="z")], [Term(f_y), Term(g_y, weight=0)]], ("x", "z", "y")),
+                ([of_x], ("z", "y", "x")),
+                points={"x": setup.x, "z": setup.y, "y": setup.y},
+            )
+            self.x, self.y_g, self.y = (point_in(both, position) for position in (1, 2, 3))
+            loop = setup.loop(pbgd_together)
+            self.run_loop = lambda n: loop(
+                n, both, upper, *sets, self.settings, self.x, self.y_g, self.y, *rest
+            )
 
-        def begin(gamma: float, is_last: bool) -> float:
-            accuracy = self.slope_to_stop_at(run, is_last)
-            settings[0] = self.step_size or 0.0
-            if None in (self.inner_step_size, self.second_step_size):
-                constants = setup.constants_at(x, y)  # costs hundreds of gradients
-                settings[1] = safe_step(constants.g_yy)
-                settings[6] = safe_step(constants.f_yy + gamma * constants.g_yy)
-            settings[1] = self.inner_step_size or settings[1]
-            settings[2] = gamma
-            settings[3] = self.inner_steps or 1000
-            settings[4] = 0.0 if self.inner_steps else max(0.1 * accuracy / max(gamma, 1.0), 1e-13)
-            settings[5] = float(self.restart)
-            settings[6] = self.second_step_size or settings[6]
-            pace[1:] = 0.0
-            return accuracy
-
+    def iterate(self) -> None:
+        """Run the loop, for one penalty weight after another where none is given."""
+        method, setup, settings = self.method, self.setup, self.settings
+        if method.step_size is None:
+            self.pace[0] = safe_step(setup.constants.upper_curvature)
+        gamma = method.gamma
         run_stages(
-            run,
-            iterate,
-            stages=penalty_stages(setup.constants, 0.1, 1e4) if self.gamma is None else [self.gamma],
-            begin=begin,
-            state=(x, y, y_g),
-            max_iterations=self.max_steps,
-            report=lambda: {"gamma": settings[2], "step": settings[0] or pace[0]},
+            setup.run,
+            self.run_loop,
+            stages=penalty_stages(setup.constants, 0.1, 1e4) if gamma is None else [gamma],
+            begin=self._begin,
+            state=(self.x, self.y, self.y_g),
+            max_iterations=method.max_steps,
+            report=lambda: {"gamma": settings[2], "step": settings[0] or self.pace[0]},
         )
+
+    def _begin(self, gamma: float, is_last: bool) -> float:
+        method, settings = self.method, self.settings
+        accuracy = method.slope_to_stop_at(self.setup.run, is_last)
+        settings[0] = method.step_size or 0.0
+        if None in (method.inner_step_size, method.second_step_size):
+            constants = self.setup.constants_at(self.x, self.y)  # costs hundreds of gradients
+            settings[1] = safe_step(constants.g_yy)
+            settings[6] = safe_step(constants.f_yy + gamma * constants.g_yy)
+        settings[1] = method.inner_step_size or settings[1]
+        settings[2] = gamma
+        settings[3] = method.inner_steps or 1000
+        settings[4] = 0.0 if method.inner_steps else max(0.1 * accuracy / max(gamma, 1.0), 1e-13)
+        settings[5] = float(method.restart)
+        settings[6] = method.second_step_size or settings[6]
+        self.pace[1:] = 0.0
+        return accuracy

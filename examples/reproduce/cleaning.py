@@ -1,4 +1,4 @@
-"""Table 3 of the GALET paper: hyper-cleaning of MNIST with a linear classifier."""
+"""Table 3 of the GALET paper: hyper-cleaning of MNIST with a linear classifier and with a network."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from .models import corrupted, f1_score, softmax_cleaning
+from .models import corrupted, f1_score, network_cleaning, softmax_cleaning
 from .table import Table, timed
 
 Data = tuple[np.ndarray, np.ndarray]
-# The paper's accuracies: linear model, mean over 10 seeds.
+# The paper's accuracies: mean over 10 seeds.
 PAPER = {
-    "pbgd, gauss-seidel": "V-PBGD: 90.24",
-    "galet": "90.20",
-    "bome": "88.76",
-    "iaptt": "IAPTT-GM: 90.13",
-    "unrolled": "RHG: 87.83",
+    ("linear", "pbgd, gauss-seidel"): "V-PBGD: 90.24",
+    ("linear", "galet"): "90.20",
+    ("linear", "bome"): "88.76",
+    ("linear", "iaptt"): "IAPTT-GM: 90.13",
+    ("linear", "unrolled"): "RHG: 87.83",
+    ("MLP", "pbgd, gauss-seidel"): "V-PBGD: 92.16",
+    ("MLP", "galet"): "91.48",
 }
+HEADINGS = (
+    *("model", "method", "test accuracy of the iterate, %", "F1, %", "of the lower answer, %"),
+    *("status", "iterations", "CPU seconds", "paper, %"),
+)
+N_HIDDEN = 50  # units of the network, as in the paper
+LONGEST = 300.0  # seconds by the clock for one row
 
 
 def read(path: Path | None) -> tuple[Data, Data, Data]:
@@ -38,57 +46,91 @@ def read(path: Path | None) -> tuple[Data, Data, Data]:
     return train, validation, test
 
 
-def settings(n_train: int, n_steps: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Name in the library and settings; every sample counts 1 / n, so the steps in x grow with n."""
-    step = {"step_size": float(n_train), "max_steps": n_steps}
-    inner = {"lower_step": 0.1, "lower_steps": 20}
-    first = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0}
-    return {
-        "pbgd, gauss-seidel": (
-            "pbgd",
-            {**step, **first, "inner_step_size": 0.1, "second_step_size": 0.5, "tolerance": 0.1},
+def settings(n_train: int, quick: bool) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
+    """Name in the library and settings of each row.
+
+    Steps are the best of a small grid by the loss on a fifth of the validation samples, which the trial
+    did not see. Every sample counts 1 / n, so the steps in x grow with n.
+    """
+    n = float(n_train)
+    turns = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0, "step_size": n}
+    galet = {"lower_steps": 5, "shadow_steps": 5, "keep_shadow": True, "step_size": 4 * n}
+    inner = {"lower_step": 0.5, "lower_steps": 20, "step_size": 4 * n}
+    rows: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+        ("linear", "pbgd, gauss-seidel"): (
+            "pbgd", {**turns, "inner_step_size": 0.1, "second_step_size": 0.5, "max_steps": 450}
         ),
-        "galet": (
-            "galet",
-            {**step, "lower_step": 0.1, "lower_steps": 5, "shadow_step": 0.01, "shadow_steps": 5,
-             "keep_shadow": True},
+        ("linear", "galet"): (
+            "galet", {**galet, "lower_step": 0.5, "shadow_step": 0.1, "max_steps": 300}
         ),
-        "bome": ("bome", {}),
-        "iaptt": ("iaptt", {**step, **inner, "start_step": 0.1}),
-        "unrolled": ("unrolled", {**step, **inner}),
+        ("linear", "bome"): ("bome", {}),
+        ("linear", "iaptt"): ("iaptt", {**inner, "start_step": 1.0, "max_steps": 100}),
+        ("linear", "unrolled"): ("unrolled", {**inner, "max_steps": 100}),
+        ("MLP", "pbgd, gauss-seidel"): (
+            "pbgd", {**turns, "inner_step_size": 0.5, "second_step_size": 1.0, "max_steps": 300}
+        ),
+        ("MLP", "galet"): (
+            "galet", {**galet, "lower_step": 0.5, "shadow_step": 0.1, "max_steps": 100}
+        ),
     }  # fmt: skip
+    if quick:
+        left_out = [key for key, (name, _) in rows.items() if name not in ("pbgd", "galet")]
+        for key in (*left_out, ("MLP", "galet")):
+            del rows[key]
+        for _, wishes in rows.values():
+            wishes["max_steps"] = 100
+    return rows
 
 
 def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
-    """Every method from x = 0 and zero coefficients, on the same corrupted labels."""
+    """Every method from x = 0 and small coefficients, on the same corrupted labels."""
     train, validation, test = read(data)
     noisy, is_wrong = corrupted(train[1], 0.5, np.random.default_rng(0))
-    problem, x, weights = softmax_cleaning((train[0], noisy), validation)
-    with timed() as compiling:
-        _ = problem.model
+    linear, _, weights = softmax_cleaning((train[0], noisy), validation)
+    network, _, first, second = network_cleaning((train[0], noisy), validation, N_HIDDEN)
+    random = np.random.default_rng(1)
+    starts = {
+        "linear": {"weights": np.zeros(weights.shape)},
+        "MLP": {
+            "first": random.normal(0, 0.05, first.shape),
+            "second": random.normal(0, 0.1, second.shape),
+        },
+    }
     source = f"MNIST, {len(noisy)} samples" if data else "digits of scikit-learn (MNIST with --data)"
-    table = Table(
-        f"Table 3 of the GALET paper: hyper-cleaning, linear model, {source}",
-        ("method", "test accuracy, %", "F1, %", "iterations", "CPU seconds", "paper, %"),
-    )
-    runs = settings(len(noisy), 50 if quick else 450)
-    for label in ("pbgd, gauss-seidel", "galet") if quick else tuple(runs):
-        name, wishes = runs[label]
-        x.value, weights.value = np.zeros(x.shape), np.zeros(weights.shape)
+    table = Table(f"Table 3 of the GALET paper: hyper-cleaning, {source}", HEADINGS)
+    for (model, label), (name, wishes) in settings(len(noisy), quick).items():
+        problem = linear if model == "linear" else network
+        for variable in problem.variables:
+            variable.value = starts[model].get(variable.name(), np.zeros(variable.shape))
         with timed() as clock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            problem.solve(name, time_limit=100.0, **wishes)
+            problem.solve(name, time_limit=8.0 if quick else LONGEST, **wishes)
         solution = problem.solution
-        accuracy = np.mean((test[0] @ weights.value).argmax(axis=1) == test[1])
-        f1 = f1_score(x.value < 0, is_wrong)
+        assert solution is not None
+        share, answer = accuracy(solution.iterate, test), "none"
+        if problem.certificate is not None and problem.certificate.accepted:
+            answer = f"{100 * accuracy(solution.values, test):.2f}"
+        f1 = f1_score(solution.iterate["x"] < 0, is_wrong)
         iterations = f"{solution.iterations}" + (" (time limit)" if solution.stopped_by else "")
         table.add(
-            label, f"{100 * accuracy:.2f}", f"{100 * f1:.1f}", iterations,
-            f"{clock.seconds:.1f}", PAPER[label],
+            model, label, f"{100 * share:.2f}", f"{100 * f1:.1f}", answer, problem.status, iterations,
+            f"{clock.seconds:.1f}", PAPER[model, label],
         )  # fmt: skip
-        table.figures[label] = accuracy, f1
+        table.figures[model, label] = share, f1
     table.remarks.append(
-        f"One seed (paper: 10). Compiling the model took {compiling.seconds:.1f} s, once for all rows; "
-        "each method may take 100 s. F1 is that of finding the wrong labels by x < 0."
+        "One seed (paper: 10). The iterate is where the method itself ends, which papers report; "
+        "the lower answer is what the lower level gives at the same x. F1 is that of finding the wrong "
+        f"labels by x < 0. Each row may take {LONGEST:g} s by the clock."
     )
     return table
+
+
+def accuracy(coefficients: dict[str, np.ndarray], test: Data) -> float:
+    """Share of the test images that a linear classifier or a network recognises."""
+    features, labels = test
+    if "weights" in coefficients:
+        scores = features @ coefficients["weights"]
+    else:
+        hidden = np.tanh(features @ coefficients["first"])
+        scores = np.hstack([hidden, np.ones((len(labels), 1))]) @ coefficients["second"]
+    return float(np.mean(scores.argmax(axis=1) == labels))

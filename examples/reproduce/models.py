@@ -34,6 +34,25 @@ def softmax_cleaning(train, validation, n_classes=10, ridge=1e-3):
     return bm.BilevelProblem(upper, [], bm.Lower(lower, variables=[weights])), x, weights
 
 
+def network_cleaning(train, validation, n_hidden, n_classes=10):
+    """The same with a network below: one hidden layer (tanh), no ridge, so that g is not convex.
+
+    Returns problem, x, and the coefficients of both layers; the features hold a column of ones.
+    """
+    x = cp.Variable(len(train[1]), name="x")
+    first = cp.Variable((train[0].shape[1], n_hidden), name="first")
+    second = cp.Variable((n_hidden + 1, n_classes), name="second")
+
+    def losses(features, labels):
+        hidden = cp.hstack([cp.nlp.tanh(features @ first), np.ones((len(labels), 1))])
+        return softmax_losses(hidden, labels, second, n_classes)
+
+    lower = cp.Minimize(cp.sum(cp.multiply(bm.sigmoid(x), losses(*train))) / len(train[1]))
+    upper = cp.Minimize(cp.sum(losses(*validation)) / len(validation[1]))
+    problem = bm.BilevelProblem(upper, [], bm.Lower(lower, variables=[first, second]))
+    return problem, x, first, second
+
+
 def corrupted(labels, share, random, n_classes=10):
     """Labels of which a share is replaced by another class; also tells which."""
     is_wrong = np.zeros(len(labels), bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import compiled
-from ..linalg import advance, move_size
+from ..linalg import advance, axpy, move_size
 from ..moves import descend_with_prox, evaluate, set_point, set_weight
 from ..projection import project
 
@@ -43,6 +43,38 @@ def pbgd_gauss_seidel(
         set_point(upper, 1, x)
         set_point(upper, 2, y_g)
         set_point(upper, 3, y)
+        step = advance(alpha, pace, evaluate(upper), x, old_x, old_slope)
+        project(x_set, x)
+        residual = move_size(x, old_x, step)
+    return residual
+
+
+@compiled
+def pbgd_together(
+    n, both, upper, x_set, y_set, settings, x, y_g, y, restart, first_y, pace, work
+):
+    """The same iterations with a given number of inner steps, those of y_g and y done side by side.
+
+    Neither of the two needs the other one, so that products with the same matrix become one product.
+    both: g_y at y_g, then f_y + gamma g_y at y. upper: the slope of (7e). The points x, y_g and y lie in
+    the workspace of both.
+    """
+    alpha, beta, gamma = settings[0], settings[1], settings[2]
+    inner, is_restarted, beta_y = int(settings[3]), settings[5] > 0.0, settings[6]
+    n_x, n_y = len(x), len(y)
+    old_x, old_slope = work[0, :n_x], work[1, :n_x]
+    set_weight(both, 0, gamma)
+    residual = np.inf
+    for _ in range(n):
+        if is_restarted:
+            y_g[:] = restart
+            y[:] = first_y
+        for _ in range(inner):
+            slope = evaluate(both)
+            axpy(-beta, slope[:n_y], y_g)
+            axpy(-beta_y, slope[n_y:], y)
+            project(y_set, y_g)
+            project(y_set, y)
         step = advance(alpha, pace, evaluate(upper), x, old_x, old_slope)
         project(x_set, x)
         residual = move_size(x, old_x, step)

@@ -7,10 +7,11 @@ Nothing is chosen by the test samples, nor by which labels are wrong: the iterat
 150 of them lower the loss by less than 1 % on a fifth of the validation samples, which the upper level
 does not see in that trial.
 
-The classifier is the one at which the method itself ends, as in the papers. With gamma = 1 it fits the
-clean validation samples too and is no exact lower answer, so that a solve may return the lower answer at
-the same x instead. That one is fitted to the weighted training samples alone and is about a percent
-worse; the output shows both, and the gap (g - v) / (1 + |v|) between them.
+The classifier that is measured is the iterate of the method (``solution.iterate``), as in the papers.
+With gamma = 1 it fits the clean validation samples too and is no exact lower answer, so that a solve
+returns the lower answer at the same x. That one is fitted to the weighted training samples alone. It
+cannot reach the goal: the same classifier fitted to the right training labels alone, which is perfect
+cleaning, is at 89 to 90 %. The output shows all of them.
 """
 
 import importlib.util
@@ -20,6 +21,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from blomodel.methods.registry import create_method
+from blomodel.methods.run import Run
+from blomodel.threads import one_blas_thread
 
 pytestmark = pytest.mark.benchmark
 
@@ -76,47 +81,63 @@ def test_classifier_is_good_and_wrong_labels_are_found(mnist, iterations, seed):
     (features, labels), validation, (test_features, test_labels) = mnist
     noisy, is_wrong = models.corrupted(labels, 0.5, np.random.default_rng(seed))
     problem, x, weights = models.softmax_cleaning((features, noisy), validation)
-    start = np.zeros(x.size), np.zeros(weights.size)
-    began = time.perf_counter()
-    at_x, classifier = models.last_point(problem, start, max_steps=iterations, **SETTINGS)
-    seconds = time.perf_counter() - began
+    x.value, weights.value = np.zeros(x.shape), np.zeros(weights.shape)
+    began = time.process_time()
+    problem.solve("pbgd", max_steps=iterations, **SETTINGS)
+    seconds = time.process_time() - began
 
     def accuracy(matrix):
         return np.mean((test_features @ matrix).argmax(axis=1) == test_labels)
 
-    nothing = np.zeros(0)
-    answer = problem.model.lower_program.solve(at_x, nothing)
-    reached = float(problem.model.g(at_x, classifier.ravel(order="F"), nothing)[0])
-    gap = (reached - answer.value) / (1 + abs(answer.value))
-    f1 = models.f1_score(at_x < 0, is_wrong)
+    solution, nothing = problem.solution, np.zeros(0)
+    own, lower = solution.iterate["weights"], problem.model.lower_program
+    reached = float(problem.model.g(solution.iterate["x"], own.ravel(order="F"), nothing)[0])
+    best = problem.certificate.lower_value
+    perfect = lower.solve(np.where(is_wrong, -20.0, 20.0), nothing).y.reshape(weights.shape, order="F")
+    f1 = models.f1_score(solution.iterate["x"] < 0, is_wrong)
     print(
         f"\nMNIST hyper-cleaning, pbgd, wrong labels of seed {seed}, {iterations} iterations\n"
-        f"  test accuracy {accuracy(classifier):.4f} (goal 0.91), relative lower gap {gap:.3f}\n"
-        "  exact lower answer at the same x "
-        f"{accuracy(answer.y.reshape(weights.shape, order='F')):.4f}\n"
-        f"  F1 {f1:.4f} (goal 0.94); {seconds:.1f} s with compilation and the lower answer"
+        f"  test accuracy of the iterate {accuracy(own):.4f} (goal 0.91), its relative lower gap "
+        f"{(reached - best) / (1 + abs(best)):.4f}\n"
+        f"  answer of the solve, lower-optimal at the same x: {accuracy(weights.value):.4f}, status "
+        f"{problem.status}, gap {problem.certificate.lower_gap:.1e}\n"
+        f"  fitted to the right training labels alone {accuracy(perfect):.4f}\n"
+        f"  F1 {f1:.4f} (goal 0.94); {seconds:.1f} CPU seconds with compiling and certificate"
     )
-    assert accuracy(classifier) >= 0.91
+    assert accuracy(own) >= 0.91
     assert f1 >= 0.94
+    np.testing.assert_array_equal(x.value, solution.iterate["x"])
+    assert problem.certificate.accepted and problem.certificate.lower_gap <= 1e-6
+    assert accuracy(weights.value) > accuracy(perfect)
 
 
-def test_an_iteration_is_not_slower_than_by_hand_in_numpy(mnist):
+def test_an_iteration_is_not_slower_than_by_hand_in_numpy(mnist, monkeypatch):
     (features, labels), validation, _ = mnist
     noisy, _ = models.corrupted(labels, 0.5, np.random.default_rng(0))
-    problem, _, _ = models.softmax_cleaning((features, noisy), validation)
-    problem.solve(method="pbgd", max_steps=2, tolerance=0.1, **SETTINGS)  # compiles
+    problem, x, weights = models.softmax_cleaning((features, noisy), validation)
     by_hand = models.SoftmaxPbgd((features, noisy), validation)
+    # On a busy machine slices would be single iterations, and half of the time would go to the history.
+    monkeypatch.setattr("blomodel.methods.slices.LONG", np.inf)
     ours, peer = [], []
-    # In turn, and the best of each, since other work on the machine comes and goes.
-    for _ in range(4):
-        for _ in range(25):
-            began = time.perf_counter()
-            by_hand.iterate(*STEPS.values())
-            peer.append(time.perf_counter() - began)
-        problem.solve(method="pbgd", max_steps=60, tolerance=0.1, **SETTINGS)
-        history = problem.solution.history  # at the ends of slices
-        ours.extend(np.diff(history["time"]) / np.diff(history["iteration"]))
-    best_ours, best_peer = 1e3 * min(ours), 1e3 * min(peer)
-    print(f"\nan iteration {best_ours:.2f} ms, by hand in NumPy {best_peer:.2f} ms (best of each)")
-    print(f"medians {1e3 * np.median(ours):.2f} and {1e3 * np.median(peer):.2f} ms; one BLAS thread")
-    assert best_ours <= best_peer
+    for turn in range(4):  # in turn, since other work on the machine comes and goes
+        stamps = []
+        run = Run(
+            model=problem.model,
+            p=np.zeros(0),
+            start=(np.zeros(x.size), np.zeros(weights.size)),
+            tolerance=0.1,
+            seed=0,
+            progress=lambda count, figures, to=stamps: to.append((count, time.process_time())),
+        )
+        with one_blas_thread():
+            create_method("pbgd", {"max_steps": 60, **SETTINGS}).run(run)
+            for _ in range(40):
+                began = time.process_time()
+                by_hand.iterate(*STEPS.values())
+                peer.append(time.process_time() - began)
+        counts, times = np.array(stamps).T
+        if turn > 0:  # the first run loads or compiles kernels
+            ours.extend(np.diff(times)[2:] / np.diff(counts)[2:])
+    ours, peer = 1e3 * np.median(ours), 1e3 * np.median(peer)
+    print(f"\nan iteration {ours:.2f} ms, by hand in NumPy {peer:.2f} ms (medians of processor time)")
+    assert ours <= peer

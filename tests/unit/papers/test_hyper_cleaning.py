@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from blomodel.kernels import machine
 
 import blomodel as bm
+from blomodel.compiler import fusing
 from blomodel.compiler.hoisting import signed_factor
+from blomodel.methods import directions
 
 _here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
 _spec = importlib.util.spec_from_file_location("models", _here)
@@ -68,7 +70,11 @@ def test_wrong_labels_are_found_and_the_classifier_is_good(cleaning):
     assert problem.certificate.accepted and problem.certificate.lower_gap <= 0.1
 
 
-def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning):
+@pytest.mark.parametrize("large", [1, 10**9])
+def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning, monkeypatch, large):
+    """Also where products are put together, and kept as long as the points stay where they are."""
+    for module in (directions, fusing):
+        monkeypatch.setattr(module, "LARGE", large)
     train, validation, _, _ = cleaning
     problem, x, weights = models.softmax_cleaning(train, validation)
     solve(problem, 40)
