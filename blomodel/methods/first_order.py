@@ -367,10 +367,11 @@ def _is_settled(run: Run) -> bool:
     Where the lower level has many answers, a first-order method comes near the one that f likes best
     long before it is as accurate as the choice among the minimisers at the same x.
     """
-    if run.watched is None or not np.isfinite(run.least_value):
+    values = run.history.get("value")
+    if run.watched is None or not values or not np.isfinite(run.least_value):
         return False
     x, y = run.watched
-    value, first = float(run.model.f(x, y, run.p)[0]), run.history["value"][0]
+    value, first = float(run.model.f(x, y, run.p)[0]), values[0]
     if not value - run.least_value <= NEARLY * (first - run.least_value):
         return False
     if isinstance(run.model.lower_solver, MultistartLower):

@@ -95,7 +95,8 @@ def test_large_smooth_lower_level_is_solved_by_newton_as_by_an_interior_point_so
     at = np.linspace(-2, 2, 40)
     answer = program.solve(at, np.zeros(0), accuracy=1e-9)
     conic = program._program
-    by_cones = conic.data.solve(conic._vector(at, np.zeros(0), np.ones(1)), 1e-9)
+    vector = conic._vector(at, np.zeros(0), np.ones(1))
+    by_cones = conic.data.solve(vector, np.zeros(weights.size), 1e-9)
     other = conic.data.y.apply(by_cones.x)
     assert answer.value <= problem.model.g(at, other, np.zeros(0))[0] + 1e-9
     np.testing.assert_allclose(answer.y, other, atol=1e-4)
