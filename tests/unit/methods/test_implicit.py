@@ -162,7 +162,7 @@ def test_a_constrained_lower_level_is_refused(name):
         constrained.solve(method=name)
 
 
-@pytest.mark.parametrize("name", [*METHODS, "pbgd", "jnt-pbgd", "alt-pbgd", "f2sa", "pbgd-free", "meha"])
+@pytest.mark.parametrize("name", [*METHODS, "pbgd", "jnt-pbgd", "alt-pbgd", "f2sa", "meha"])
 def test_coupled_constraints_are_refused_by_name(name):
     problem, x, y, *_ = quadratic()
     lower = bm.Lower(problem.lower.objective, [y[0] <= x[0]], variables=[y])
