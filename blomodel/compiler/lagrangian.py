@@ -239,7 +239,7 @@ class Lagrangian:
                 step = solve(-residual)
                 y_new, multipliers_new = y + step[:n], multipliers.copy()
                 multipliers_new[chosen] += step[n:]
-                residual, values_new, reach = self._residual(
+                residual, values_new, reach_new = self._residual(
                     x, y_new, p, weights, multipliers_new, chosen
                 )
                 error_new = float(np.abs(residual).max(initial=0.0))
@@ -247,6 +247,7 @@ class Lagrangian:
                 if not error_new < (100.0 if number == 0 else 0.3) * max(error, 1e-14 * reach):
                     break
                 y, multipliers, values, error = y_new, multipliers_new, values_new, error_new
+                reach = reach_new
                 if error <= 1e-15 * reach:
                     break
             if not np.isfinite(error) or error > 10.0 * last:

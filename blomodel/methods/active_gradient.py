@@ -47,13 +47,14 @@ class ActiveGradient:
         in_y = sp.vstack([part.in_y for part in parts], format="csr")[tight].toarray()
         both, within = model.lower_hessian(x, y, p, multipliers)
         slope = model.f_grad(x, y, p)
-        u, v = _adjoint(within.toarray(), in_y, slope[x.size :], int(is_tight.sum()))
+        wish = in_x @ slope[: x.size]
+        u, v = _adjoint(within.toarray(), in_y, slope[x.size :], int(is_tight.sum()), wish)
         gradient = slope[: x.size] - both.T @ u - in_x.T @ v
         return ActiveEvaluation(x, y, float(model.f(x, y, p)[0]), gradient, answer.status)
 
 
 def _adjoint(
-    hessian: np.ndarray, rows: np.ndarray, slope: np.ndarray, n_in: int
+    hessian: np.ndarray, rows: np.ndarray, slope: np.ndarray, n_in: int, wish: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve [H A'; A 0] (u, v) = (slope, 0) by the null space of A; v is short if not unique."""
     _, values, right = np.linalg.svd(rows, full_matrices=True)
@@ -61,5 +62,5 @@ def _adjoint(
     free = right[rank:].T
     u = free @ np.linalg.lstsq(free.T @ hessian @ free, free.T @ slope, rcond=1e-12)[0]
     rest = slope - hessian @ u
-    v = shortest_multipliers(rows, rest, n_in) if rank < len(rows) else None
+    v = shortest_multipliers(rows, rest, n_in, wish) if rank < len(rows) else None
     return u, np.linalg.lstsq(rows.T, rest, rcond=1e-9)[0] if v is None else v

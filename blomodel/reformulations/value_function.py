@@ -100,10 +100,12 @@ class ReducedPenalty:
         tight = np.concatenate([parts[0].value >= -SAME * scale, np.full(len(model.lower_eq), True)])
         in_y = sp.vstack([part.in_y for part in parts], format="csr")[tight].toarray()
         difference = found.gamma * (found.multipliers - found.lower_multipliers)[tight]
-        shortest = shortest_multipliers(in_y, in_y.T @ difference, tight[: len(model.lower_in)].sum())
+        in_x = sp.vstack([part.in_x for part in parts], format="csr")[tight]
+        n_in = int(tight[: len(model.lower_in)].sum())
+        wish = in_x @ model.f_grad(found.x, found.lower_y, p)[: found.x.size]
+        shortest = shortest_multipliers(in_y, in_y.T @ difference, n_in, wish)
         if shortest is None:
             return found
-        in_x = sp.vstack([part.in_x for part in parts], format="csr")[tight]
         return replace(found, gradient=found.gradient + in_x.T @ (shortest - difference))
 
     def _infinite(
@@ -132,7 +134,9 @@ def _usable(answer: Answer) -> bool:
     return answer.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE)
 
 
-def shortest_multipliers(in_y: np.ndarray, slope: np.ndarray, n_in: int) -> np.ndarray | None:
+def shortest_multipliers(
+    in_y: np.ndarray, slope: np.ndarray, n_in: int, wish: np.ndarray
+) -> np.ndarray | None:
     """The shortest m with in_y' m = slope, mostly on rows that pin y down; None where none does.
 
     Rows pin y down when nonnegative multiples of their slopes cancel: no y satisfies them more than
@@ -142,6 +146,9 @@ def shortest_multipliers(in_y: np.ndarray, slope: np.ndarray, n_in: int) -> np.n
     ----------
     in_y : array
         Slopes in y of the tight rows, the ``n_in`` inequalities first.
+    wish : array
+        How the rows change along grad_x f. Those that a step against it loosens carry multipliers only
+        where the others cannot.
     """
     from scipy.optimize import linprog
 
@@ -159,6 +166,6 @@ def shortest_multipliers(in_y: np.ndarray, slope: np.ndarray, n_in: int) -> np.n
     if found.status != 0 or -found.fun < 0.5:
         return None
     weight = np.full(n_rows, LIGHT)
-    weight[:n_in][found.x[:n_in] > 0.5] = 1.0
+    weight[:n_in][(found.x[:n_in] > 0.5) & (wish[:n_in] <= 0)] = 1.0
     weight[n_in:] = 1.0
     return weight * np.linalg.lstsq(in_y.T * weight, slope, rcond=1e-12)[0]

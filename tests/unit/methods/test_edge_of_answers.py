@@ -30,16 +30,15 @@ def margins(seed=0, n_samples=30):
     ("name", "settings"),
     [("blocc", {}), ("blocc", {"step_size": 0.2}), ("gam", {}), ("gam", {"step_size": 0.2})],
 )
-@pytest.mark.parametrize(("seed", "accuracy"), [(0, 1e-6), (3, 1e-6), (1, 1e-3), (2, 1e-3)])
-def test_stays_where_the_lower_level_has_answers(name, settings, seed, accuracy):
-    """With the last two seeds it ends where some pair of multipliers says that x is stationary."""
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_stays_where_the_lower_level_has_answers(name, settings, seed):
     problem, c = margins(seed)
     best = problem.solve()
     assert problem.status == "optimal"
     c.value = np.full(c.size, 5.0)
     value = problem.solve(method=name, **settings)
     assert problem.certificate.accepted
-    assert value == pytest.approx(best, rel=accuracy)
+    assert value == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["blocc", "gam", "pbgd-free"])
@@ -98,16 +97,30 @@ def test_the_gradient_at_the_edge_does_not_depend_on_the_solver_s_multipliers():
     assert penalty.with_chosen_multipliers(inside) is inside
 
 
+def test_a_warm_start_from_afar_is_not_taken_for_the_answer():
+    """The exponentials overflow on the way from the last answer; its scale must not hide the error."""
+    problem, c = margins(seed=7)
+    problem.solve()
+    program, far = problem.model.penalised_program, np.full(c.size, 5.0)
+    weights = (0.1, 1.0)
+    program.solve(c.value, np.empty(0), weights)
+    warm = program.solve(far, np.empty(0), weights)
+    cold = program.solve(far, np.empty(0), weights, warm=False)
+    assert warm.value == pytest.approx(cold.value, rel=1e-6)
+
+
 def test_shortest_multipliers():
-    assert shortest_multipliers(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2), 2) is None  # LICQ
-    assert shortest_multipliers(np.array([[1.0], [2.0]]), np.ones(1), 2) is None  # nothing cancels
-    pinned = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
-    found = shortest_multipliers(pinned, np.array([4.0, 3.0]), 3)
-    assert found == pytest.approx([2.0, -2.0, 3.0])
-    # The third row does not pin y down and is left alone where the others can do.
-    spare = np.array([[1.0], [-1.0], [1.0]])
-    spare[2] = 0.0
-    assert shortest_multipliers(spare, np.array([4.0]), 3) == pytest.approx([2.0, -2.0, 0.0])
+    def shortest(rows, slope, wish=None):
+        rows = np.array(rows, dtype=float)
+        wish = np.zeros(len(rows)) if wish is None else np.array(wish)
+        return shortest_multipliers(rows, np.array(slope, dtype=float), len(rows), wish)
+
+    assert shortest([[1, 0], [0, 1]], [1, 1]) is None  # LICQ
+    assert shortest([[1], [2]], [1]) is None  # nothing cancels
+    assert shortest([[1, 0], [-1, 0], [0, 1]], [4, 3]) == pytest.approx([2.0, -2.0, 3.0])
+    # A row that a step against grad_x f loosens is left alone where the others can do.
+    assert shortest([[1], [-1], [1]], [4]) == pytest.approx([4 / 3, -4 / 3, 4 / 3])
+    assert shortest([[1], [-1], [1]], [4], [-1, -1, 1]) == pytest.approx([2.0, -2.0, 0.0], abs=1e-6)
 
 
 def test_max_min_says_where_g_is_flat():
