@@ -55,6 +55,13 @@ toy_value, toy_x, toy_y = toy.value, x.value.copy(), y.value.copy()
 print(f"(20), n = {n}: value {toy_value:.9f} in {toy.solution.iterations} steps, status {toy.status}")
 
 # %%
+# ``solve()`` without a method finds the same: it follows the reduced penalty here, and for the norms of
+# groups below it takes the steps of MEHA itself.
+x.value = y.value = None
+auto_value = toy.solve()
+print(f"auto: value {auto_value:.9f}, status {toy.status}")
+
+# %%
 # A random search over the same weights, with 2000 draws, does not get far: it would have to be right in
 # 100 places at once. (``None`` forgets the answer, where the search would begin otherwise.)
 x.value = y.value = None
@@ -143,6 +150,7 @@ print(f"picture saved to {options.save}")
 assert abs(toy_value + 0.5) < 1e-6
 assert np.allclose(toy_y, np.repeat([0.0, -1.0], n // 2) / n, atol=1e-8)
 assert np.all(toy_x[: n // 2] >= (1 - 1e-6) / n) and np.all(toy_x[n // 2 :] <= 1e-6)
+assert abs(auto_value + 0.5) < 1e-6
 assert random_value > -0.1
 again = cp.Variable(n_groups * size)
 lengths = cp.norm(cp.reshape(again, (size, n_groups), order="F"), 2, axis=0)

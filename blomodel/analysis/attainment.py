@@ -20,6 +20,7 @@ DISTANCES = 10.0 ** np.arange(-2, 7)  # along a ray, relative to the size of the
 BEHIND = (1.0, 0.9, 0.5, 0.1)  # distances at which f is compared on the other side of the point
 NOISE = 1e-13  # relative; differences of f below this are rounding
 NEAR = 1e-2  # relative distance from a bound within which a jump at the bound is looked for
+SLOPE = 0.1  # share of what f loses at the limit point that it may lose halfway
 JUMP = 1e-3  # relative; what f must lose at the limit point to count as a jump
 
 
@@ -160,6 +161,10 @@ class Attainment:
         if self.value < at_end - large:
             at_end = min(at_end, self.optimistic_value(end))
         if not self.value < at_end - large:
+            return None
+        # Halfway to the end a jump does not show yet; where f is much worse already, it only slopes.
+        halfway, _ = self._evaluate((self.x + end) / 2)
+        if not halfway <= self.value + SLOPE * (at_end - self.value):
             return None
         # Coming nearer must improve f, or the bound has nothing to do with it.
         steps = [0.1, 0.01, 0.001]

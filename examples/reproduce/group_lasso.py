@@ -19,6 +19,7 @@ PAPER = {
         600: "176.5, 4.5 s", 1200: "170.4, 10.7 s", 2400: "141.9, 22.3 s", 3600: "132.1, 42.6 s",
     },
     "meha": {600: "71.9, 0.3 s", 1200: "84.3, 2.3 s", 2400: "85.1, 2.2 s", 3600: "89.5, 2.5 s"},
+    "meha, no settings": {},
 }  # fmt: skip
 
 
@@ -34,6 +35,8 @@ def solved(
             x.value = np.full(n_groups, 80.0)
             y.value = problem.model.solve_lower(x.value, np.zeros(0), np.zeros(m))[0].y
             problem.solve(name, **meha_settings((train, validation, test), max_steps=3000))
+        elif name == "meha, no settings":
+            problem.solve("meha")
         elif name == "grid-search":
             problem.solve(name, n_points=10, refinements=0)
         else:
@@ -46,7 +49,7 @@ def solved(
 def table_6(data: Path | None = None, *, quick: bool = False) -> Table:
     """A grid over one weight for all groups, random weights, and MEHA over all of them."""
     sizes = {60: 12} if quick else SIZES
-    repeats = 2 if quick else 1
+    repeats = 2 if quick else 3
     extra = {"n_samples": 40, "n_ones": 15} if quick else {}
     table = Table(
         f"Table 6 of the MEHA paper: group lasso (21), {repeats} draw(s) of the data (paper: 5)",
@@ -64,13 +67,20 @@ def table_6(data: Path | None = None, *, quick: bool = False) -> Table:
         for name, paper in PAPER.items():
             runs = [solved(name, m, n_groups, seed, **extra) for seed in range(repeats)]
             validation, test, nothing, seconds = np.mean(runs, axis=0)
+            shown = f"{validation:.1f}" if validation > 0.1 else f"{validation:.0e}"
             table.add(
-                f"{m}, {n_groups}", name, f"{validation:.1f}", f"{test:.1f}", f"{test / nothing:.0%}",
+                f"{m}, {n_groups}", name, shown, f"{test:.1f}", f"{test / nothing:.0%}",
                 f"{seconds:.1f}", paper.get(m, ""),
             )  # fmt: skip
-            table.figures[m, name] = validation, test
+            table.figures[m, name] = validation, test, seconds
     table.remarks.append(
         "The paper gives test error and seconds. 'Of no model' is the test error as a share of that of "
-        "the prediction 0. grid-search: 10 weights shared by all groups; random-search: 10 draws."
+        "the prediction 0. grid-search: 10 weights shared by all groups; random-search: 10 draws. meha: "
+        "the steps of meha_settings, 3000 iterations, from weights of 80."
     )
+    if not quick:
+        table.remarks.append(
+            "(21) as it is printed has the optimum 0: at weights of 0, one of the many lower answers "
+            "fits the validation data too. That is what meha finds without settings, and proves."
+        )
     return table

@@ -102,10 +102,11 @@ TABLE_6 = {
     600: ("84.2 in 4.1", "176.5 in 4.5", "71.9 in 0.3"),
     1200: ("87.9 in 11.8", "170.4 in 10.7", "84.3 in 2.3"),
     2400: ("89.5 in 25.8", "141.9 in 22.3", "85.1 in 2.2"),
+    3600: ("91.3 in 38.3", "132.1 in 42.6", "89.5 in 2.5"),
 }
 
 
-@pytest.mark.parametrize(("m", "n_groups"), [(600, 30), (1200, 300), (2400, 300)])
+@pytest.mark.parametrize(("m", "n_groups"), [(600, 30), (1200, 300), (2400, 300), (3600, 300)])
 def test_group_lasso_of_table_6(m, n_groups):
     results = {}
     for name in ("grid", "random", "meha"):
@@ -132,15 +133,17 @@ def test_group_lasso_of_table_6(m, n_groups):
 
     # The program as it stands has more coefficients than training and validation samples together: with
     # weights of zero, one of the many lower answers also fits the validation data, and f is zero.
-    problem, x, y, data = models.group_lasso(np.random.default_rng(0), m, n_groups)
-    began = time.perf_counter()
-    problem.solve(method="meha", time_limit=90)
-    results["meha, no settings"] = _row(problem, data, y, began)
+    for name in ("meha", "auto"):
+        problem, x, y, data = models.group_lasso(np.random.default_rng(0), m, n_groups)
+        began = time.perf_counter()
+        problem.solve(method=name)
+        results[f"{name}, no settings"] = _row(problem, data, y, began)
+        assert problem.value <= 1e-3 and problem.status == "optimal"
 
     none = models.loss(data[1], np.zeros(m)), models.loss(data[2], np.zeros(m))
     print(f"\n(21), m = {m}, {n_groups} groups; without a model {none[0]:.1f} and {none[1]:.1f}")
     print("method             validation  test error  share of none  seconds (method)  paper: test, s")
-    papers = (*TABLE_6[m], "")
+    papers = (*TABLE_6[m], "", "")
     for (name, row), paper in zip(results.items(), papers, strict=True):
         validation, test, seconds, solution = row
         print(
@@ -149,7 +152,6 @@ def test_group_lasso_of_table_6(m, n_groups):
         )
     assert abs(lower_value - fit.value) <= 1e-5 * fit.value
     assert results["meha"][0] < results["grid"][0]
-    assert results["meha, no settings"][0] <= 1e-3
     assert 0.5 * np.sum((a @ y.value - b) ** 2) + x.value.sum() * np.abs(y.value).sum() <= 1e-3
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel import lower_check
 
 
 def tracking(scale=1.0, offset=0.0):
@@ -78,3 +79,20 @@ def test_random_wrong_points_are_refused(seed):
         certificate = bm.certify(problem, moved, answer)
         assert not certificate.accepted or certificate.lower_gap <= 1e-6
         assert certificate.claim != "optimal"
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "checked_by"),
+    [
+        ((1e-30, 1e-8), "cvxpy and Clarabel"),
+        ((1e-30,), "Clarabel on the compiled lower level"),
+    ],
+)
+def test_a_tolerance_out_of_reach_is_followed_by_the_next(monkeypatch, tolerances, checked_by):
+    monkeypatch.setattr(lower_check, "TOLERANCES", tolerances)
+    x, y = cp.Variable(name="x"), cp.Variable(3, name="y")
+    lower = bm.Lower(cp.Minimize(cp.norm(y - [1, 2, 3]) + cp.sum_squares(y) + x * y[0]), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.square(x - 1) + y[1]), [0 <= x, x <= 2], lower)
+    problem.solve("reduced-penalty")
+    assert problem.certificate.accepted
+    assert problem.certificate.checked_by == checked_by

@@ -86,6 +86,13 @@ def test_whole_solve_of_the_lasso():
     assert problem.certificate.accepted
 
 
+def test_weights_near_a_bound_are_no_jump_of_the_lower_answer():
+    # Weights of 1/n lie near 0, where f is worse; but it gets worse by and by on the way there.
+    problem = lasso(100)
+    problem.solve(method="meha")
+    assert problem.status == "feasible"
+
+
 def test_parameters_of_the_paper():
     steps = {"alpha": 1.5, "beta": 0.8, "eta": 0.8, "gamma": 10.0, "c": 33.3, "p": 0.49}
     run = run_method(strongly_convex(4), **steps, max_steps=20_000)
