@@ -201,6 +201,9 @@ class _Encoder:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.offset = [0] * len(tape.nodes)
+        # Values that methods/directions.py may move away from what lies beside them.
+        kinds = (op.INPUT, op.CONSTANT, op.MATMUL)
+        self.movable = {number for number, node in enumerate(tape.nodes) if node.op in kinds}
         self.rows: list[list[int]] = []
         self.rank: list[int] = []  # 0 constant, 1 does not depend on the last input, 2 does
         self.integers: list[np.ndarray] = []
@@ -273,6 +276,8 @@ class _Encoder:
         a = self.offset[node.args[0]]
         if node.op == op.FREEZE:
             self.offset[number] = a
+            if node.args[0] in self.movable:
+                self.movable.add(number)
             return None
         out = self.offset[number] = self._take(node.size)
         if node.op in op.UNARY or node.op == op.FILL:
@@ -305,11 +310,13 @@ class _Encoder:
         ends = np.cumsum(sizes)
         part = np.searchsorted(ends, source, side="right")
         places = source - (ends - sizes)[part] + offsets[part]
-        # Several values that lie side by side here may be moved apart, see methods/directions.py.
-        is_of_one = np.all(part == part[0])
-        if target is None and is_of_one and places[-1] - places[0] == node.size - 1:
+        held = [node.args[number] for number in np.unique(part)]
+        is_fixed = len(held) == 1 or self.movable.isdisjoint(held)
+        if target is None and is_fixed and places[-1] - places[0] == node.size - 1:
             if np.all(np.diff(places) == 1):  # a piece of another value: nothing to do
                 self.offset[number] = int(places[0])
+                if not self.movable.isdisjoint(held):
+                    self.movable.add(number)
                 return None
         out = self.offset[number] = self._take(node.size)
         if target is None:

@@ -54,14 +54,14 @@ def settings(n_train: int, quick: bool) -> dict[tuple[str, str], tuple[str, dict
     """
     n = float(n_train)
     turns = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0, "step_size": n}
-    galet = {"lower_steps": 5, "shadow_steps": 5, "keep_shadow": True, "step_size": 4 * n}
+    galet = {"lower_steps": 5, "lower_step": 0.5, "keep_shadow": True, "max_steps": 300}
     inner = {"lower_step": 0.5, "lower_steps": 20, "step_size": 4 * n}
     rows: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
         ("linear", "pbgd, gauss-seidel"): (
             "pbgd", {**turns, "inner_step_size": 0.1, "second_step_size": 0.5, "max_steps": 450}
         ),
         ("linear", "galet"): (
-            "galet", {**galet, "lower_step": 0.5, "shadow_step": 0.1, "max_steps": 300}
+            "galet", {**galet, "step_size": 2 * n, "shadow_step": 0.15, "shadow_steps": 20}
         ),
         ("linear", "bome"): ("bome", {}),
         ("linear", "iaptt"): ("iaptt", {**inner, "start_step": 1.0, "max_steps": 100}),
@@ -70,7 +70,7 @@ def settings(n_train: int, quick: bool) -> dict[tuple[str, str], tuple[str, dict
             "pbgd", {**turns, "inner_step_size": 0.5, "second_step_size": 1.0, "max_steps": 300}
         ),
         ("MLP", "galet"): (
-            "galet", {**galet, "lower_step": 0.5, "shadow_step": 0.1, "max_steps": 100}
+            "galet", {**galet, "step_size": 4 * n, "shadow_step": 0.1, "shadow_steps": 5}
         ),
     }  # fmt: skip
     if quick:

@@ -89,8 +89,10 @@ def test_errors_of_appendix_h_fall(reproduce):
         for level in (0, 1):
             assert figures["H.1", gamma, 10][level] < 0.05 * figures["H.1", gamma, 3][level]
             assert figures["H.1", gamma, 100][level] < 1e-3
-            assert figures["H.2", gamma, 10][level] < 0.01 * figures["H.2", gamma, 3][level]
             assert figures["H.2", gamma, 300][level] < 1e-3
+        # Below, the polluted samples count as long as their weights have not fallen.
+        for level, share in ((0, 0.01), (1, 0.1)):
+            assert figures["H.2", gamma, 10][level] < share * figures["H.2", gamma, 3][level]
     for experiment, count in (("H.1", 100), ("H.2", 300)):
         lower = [figures[experiment, gamma, count][1] for gamma in (0.01, 1.0, 500.0)]
         assert lower[0] > lower[1] > lower[2]

@@ -335,3 +335,20 @@ def test_pricing_problem_is_solved_globally():
     problem = bm.BilevelProblem(cp.Maximize(x * y[0]), [x >= 0], lower)
     assert problem.solve() == pytest.approx(3.0, abs=1e-5)
     assert problem.status == "optimal"
+
+
+def test_iterate_is_where_the_method_itself_ended():
+    """f + 3 g is least at x = 3/7, y = 4/7; the lower level answers y = x."""
+    x, y = cp.Variable(name="x"), cp.Variable((1, 2), name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1) + 2 * x**2), [], lower)
+    problem.solve("pbgd", gamma=3.0)
+    own = problem.solution.iterate
+    assert own["x"] == pytest.approx(3 / 7, abs=1e-4)
+    assert own["y"] == pytest.approx(np.full((1, 2), 4 / 7), abs=1e-4)
+    np.testing.assert_allclose(y.value, np.full((1, 2), x.value), atol=1e-6)
+    assert problem.certificate.accepted
+    own["y"][:] = 0.0  # a copy: the answer does not change with it
+    assert y.value[0, 0] == pytest.approx(3 / 7, abs=1e-4)
+    problem.solve()
+    assert problem.solution.iterate == {}  # several points, not one that moves

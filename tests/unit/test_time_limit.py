@@ -10,6 +10,7 @@ import pytest
 import blomodel as bm
 from blomodel.errors import MissingPackageError
 from blomodel.explanation import verdicts
+from blomodel.inner import local_search
 
 METHODS = [info.name for info in bm.methods()]
 N = 80
@@ -95,6 +96,17 @@ def test_nonconvex_lower_level(method):
     assert problem.solution.stopped_by == "time limit"
     assert problem.status in ("feasible", "stationary")
     assert "local searches" in problem.certificate.checked_by
+
+
+def test_a_lower_level_that_could_not_be_searched_in_time_is_not_claimed_to_be_optimal(monkeypatch):
+    monkeypatch.setattr(local_search, "LONG", 0.0)  # as if one search took minutes
+    problem = random_problem(30, "nonconvex")
+    problem.solve("pbgd", max_steps=3, time_limit=1e-3)
+    assert problem.status == "failed" and not problem.certificate.accepted
+    assert "the time limit is over" in " ".join(problem.certificate.reasons)
+    assert np.all(np.isfinite(problem.solution.iterate["y"]))  # still there to be looked at
+    problem.solve("pbgd", max_steps=3)  # the limit of one solve is not that of the next
+    assert problem.certificate.accepted
 
 
 def test_a_limit_too_short_for_anything_still_gives_an_honest_point():
