@@ -63,9 +63,10 @@ def test_support_vector_machine_is_proved_optimal_on_every_split(reproduce):
                 best <= other + 1e-6
                 for (_, best, _), (_, other, _) in zip(figures["found"]["auto"], rows, strict=True)
             )
-    for name in ("bic-gaffa", "blocc", "gam"):
-        assert figures["above"][name] < 1e-5
-    assert figures["above"]["pbgd-free"] < 1e-2
+    for name in ("blocc", "gam"):
+        assert figures["above"][name] < 1e-6
+    for name in ("bic-gaffa", "pbgd-free"):  # errors of order 1/c, and the part of the slope left out
+        assert figures["above"][name] < 1e-2
 
 
 @pytest.mark.parametrize("name", ["meha-2", "meha-3", "meha-8"])
