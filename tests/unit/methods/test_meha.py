@@ -90,7 +90,7 @@ def test_weights_near_a_bound_are_no_jump_of_the_lower_answer():
     # Weights of 1/n lie near 0, where f is worse; but it gets worse by and by on the way there.
     problem = lasso(100)
     problem.solve(method="meha")
-    assert problem.status == "feasible"
+    assert problem.status == "locally_optimal"
 
 
 def test_parameters_of_the_paper():
