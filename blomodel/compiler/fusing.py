@@ -17,18 +17,23 @@ def fuse_products(tape: Tape) -> Tape:
     """The same function, with A B and A C as parts of A [B C] wherever A is constant and large.
 
     The time of such a product is that of reading A. Products are put together when equally many products
-    come before them, so that none of them needs another one's result.
+    come before them, so that none of them needs another one's result, and when both or neither depend on
+    the last input, since what does not is computed less often.
     """
-    level = [0] * len(tape.nodes)
+    level, is_late = [0] * len(tape.nodes), [False] * len(tape.nodes)
+    last = len(tape.input_names) - 1
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, node in enumerate(tape.nodes):
         level[number] = max((level[arg] for arg in node.args), default=0)
+        is_late[number] = any(is_late[arg] for arg in node.args)
+        if node.op == op.INPUT:
+            is_late[number] = node.data == last
         if node.op == op.MATMUL:
             level[number] += 1
             m, k, _, transposed = node.data
             is_constant = tape.nodes[node.args[0]].op == op.CONSTANT
             if is_constant and m * k >= LARGE and transposed < 2:
-                groups[node.args[0], m, k, transposed, level[number]].append(number)
+                groups[node.args[0], m, k, transposed, level[number], is_late[number]].append(number)
     partners = {numbers[0]: numbers for numbers in groups.values() if len(numbers) > 1}
 
     def name_of_operand(number: int) -> str:

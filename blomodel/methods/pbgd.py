@@ -90,7 +90,7 @@ class _InTurn:
             )  # fmt: skip
         else:
             both, upper = setup.shared_sums(
-                ([[Term(g_y, y="z")], [Term(f_y), Term(g_y, weight=0)]], ("x", "z", "y")),
+                ([[Term(g_y, y="z")], [Term(f_y), Term(g_y, weight=0)]], ("z", "y", "x")),
                 ([of_x], ("z", "y", "x")),
                 points={"x": setup.x, "z": setup.y, "y": setup.y},
             )

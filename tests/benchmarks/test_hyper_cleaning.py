@@ -9,8 +9,8 @@ does not see in that trial.
 
 The classifier that is measured is the iterate of the method (``solution.iterate``), as in the papers.
 With gamma = 1 it fits the clean validation samples too and is no exact lower answer, so that a solve
-returns the lower answer at the same x. That one is fitted to the weighted training samples alone. It
-cannot reach the goal: the same classifier fitted to the right training labels alone, which is perfect
+returns the lower answer at the same x. That one is fitted to the weighted training samples alone and
+does not reach the goal: the same classifier fitted to the right training labels alone, which is perfect
 cleaning, is at 89 to 90 %. The output shows all of them.
 """
 

@@ -25,7 +25,7 @@ def products(tape):
 def test_products_with_the_same_matrix_become_one():
     random = np.random.default_rng(0)
     A = random.standard_normal((4, 3))
-    b = TapeBuilder(("y", "z"), (6, 9))
+    b = TapeBuilder(("y", "z", "x"), (6, 9, 1))
     matrix = b.constant(A)
     first = b.unary(op.EXP, b.matmul(matrix, b.input("y"), 4, 3, 2))
     second = b.unary(op.SIN, b.matmul(matrix, b.input("z"), 4, 3, 3))
@@ -37,7 +37,7 @@ def test_products_with_the_same_matrix_become_one():
     y, z = random.standard_normal(6), random.standard_normal(9)
     Y, Z = y.reshape((3, 2), order="F"), z.reshape((3, 3), order="F")
     expected = np.hstack([A.T @ np.sin(A @ Z), A.T @ np.exp(A @ Y)]).ravel(order="F")
-    np.testing.assert_allclose(fused(y, z), expected, rtol=1e-13)
+    np.testing.assert_allclose(fused(y, z, [0.0]), expected, rtol=1e-13)
 
 
 def test_products_that_need_each_other_stay_apart():
@@ -49,6 +49,15 @@ def test_products_that_need_each_other_stay_apart():
     assert len(products(fused)) == 2
     y = np.arange(3.0)
     np.testing.assert_allclose(fused(y), np.concatenate([A @ A @ y, A @ y]), rtol=1e-13)
+
+
+def test_what_does_not_depend_on_the_last_input_stays_apart():
+    A = np.random.default_rng(3).standard_normal((3, 3))
+    b = TapeBuilder(("y", "z"), (3, 3))
+    parts = [b.matmul(b.constant(A), b.input(name), 3, 3, 1) for name in ("y", "z")]
+    tape = b.finish(b.concatenate(parts))
+    assert len(products(fuse_products(tape))) == 2
+    assert fuse_products(tape).machinery.prefix == 1
 
 
 def test_a_kept_product_follows_its_point():
