@@ -87,7 +87,8 @@ class Auto:
         n_starts = self.n_starts or default_number_of_starts(model.x.size)
         starts = find_starts(run, n_starts)
         if search.is_proximal and starts:
-            search_until_agreement(search, proximal_search.proximal_starts(run, n_starts))
+            wanted = self.n_starts or proximal_search.number_of_starts(model, n_starts)
+            search_until_agreement(search, proximal_search.proximal_starts(run, wanted))
             if not is_proven_best(run):
                 proximal_search.finish(run, starts[0])
         else:

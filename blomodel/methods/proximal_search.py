@@ -20,6 +20,7 @@ from blomodel.methods.run import Run
 from blomodel.methods.starts import Point, spread
 
 MANY_VARIABLES = 100  # lower variables above which a cone program takes so long that few are solved
+FEW_STARTS = 3  # with many variables
 STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
 PATH = ReducedPenaltyMethod()
 POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
@@ -42,6 +43,11 @@ def proximal_starts(run: Run, count: int) -> list[Point]:
     """The start that MEHA takes by itself, then points spread over the range of x."""
     x, y = first_point(run)
     return [(x, y), *((other, y) for other in spread(run.model.bounds(run.p), x, count, run.seed)[1:])]
+
+
+def number_of_starts(model: Model, wanted: int) -> int:
+    """As many as wanted, or few where each of them takes long."""
+    return min(wanted, FEW_STARTS) if model.y.size > MANY_VARIABLES else wanted
 
 
 def search_by_meha(run: Run, start: Point) -> float:
@@ -70,8 +76,9 @@ def finish(run: Run, relaxed: Point) -> None:
         POLISH.follow(run, (best.x, best.y))
 
 
-def describe(model: Model, n_starts: int) -> str:
-    """The search in a sentence."""
+def describe(model: Model, wanted: int) -> str:
+    """The search in a sentence, where so many starts are wanted."""
+    n_starts = number_of_starts(model, wanted)
     starts = f"from {n_starts} starts" if n_starts > 1 else "from one start"
     end = "then the reduced penalty F_gamma, from the best end and from the relaxed problem's point"
     if model.y.size > MANY_VARIABLES:
