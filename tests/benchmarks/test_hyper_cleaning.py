@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.methods.registry import create_method
 from blomodel.methods.run import Run
 from blomodel.threads import one_blas_thread
