@@ -21,6 +21,7 @@ from blomodel.methods.starts import Point, spread
 
 MANY_VARIABLES = 100  # lower variables above which a cone program takes so long that few are solved
 FEW_STARTS = 3  # with many variables
+FEW_WEIGHTS, N_LOOKED_AT = 2, 16  # upper variables up to which as many points are looked at first
 STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
 PATH = ReducedPenaltyMethod()
 POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
@@ -40,9 +41,22 @@ def applies(model: Model, p: np.ndarray) -> bool:
 
 
 def proximal_starts(run: Run, count: int) -> list[Point]:
-    """The start that MEHA takes by itself, then points spread over the range of x."""
+    """The start that MEHA takes by itself, then points spread over the range of x.
+
+    In one or two dimensions lower answers at more points tell which ones are worth a start.
+    """
     x, y = first_point(run)
-    return [(x, y), *((other, y) for other in spread(run.model.bounds(run.p), x, count, run.seed)[1:])]
+    wishes = [x, *spread(run.model.bounds(run.p), x, count, run.seed)[1:]]
+    if x.size > FEW_WEIGHTS or run.model.y.size <= MANY_VARIABLES:
+        return [(wish, y) for wish in wishes]
+    found = []
+    for wish in [x, *spread(run.model.bounds(run.p), x, N_LOOKED_AT, run.seed)]:
+        run.check_limits()
+        answer, _ = run.model.solve_lower(wish, run.p, y)
+        if answer.status.has_point:
+            found.append(run.propose(wish, answer.y, "lower answer at a spread point"))
+    found.sort(key=lambda candidate: candidate.value)
+    return [(candidate.x, candidate.y) for candidate in found[:count]] or [(x, y)]
 
 
 def number_of_starts(model: Model, wanted: int) -> int:
