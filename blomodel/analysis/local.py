@@ -226,16 +226,19 @@ def _pad_objective(cone: ComplementarityQP, slope: np.ndarray) -> np.ndarray:
 
 def _largest_decrease(cone: ComplementarityQP, slope: np.ndarray, n_x: int) -> float | None:
     linear = _pad_objective(cone, slope)
-    reaction = _reaction(cone, n_x)
+    is_large = cone.A_eq.nnz > MAX_ENTRIES
+    reaction = _reaction(cone, n_x) if is_large or not len(cone.rows) else None
     if reaction is not None:
+        n_free = reaction.shape[1]
         alone = {
-            "P": sp.csc_array((n_x, n_x), dtype=float),
-            "A_eq": sp.csc_array((0, n_x), dtype=float),
+            "P": sp.csc_array((n_free, n_free), dtype=float),
+            "A_eq": sp.csc_array((0, n_free), dtype=float),
             "b_eq": np.zeros(0),
             "A_in": sp.csc_array(cone.A_in @ reaction),
+            "columns": np.arange(n_x, n_free),
         }
         value = _minimise(cone, reaction.T @ linear, **alone)
-    elif cone.A_eq.nnz > MAX_ENTRIES:
+    elif is_large:
         return None
     else:
         value = _minimise(cone, linear)
@@ -243,15 +246,21 @@ def _largest_decrease(cone: ComplementarityQP, slope: np.ndarray, n_x: int) -> f
 
 
 def _reaction(cone: ComplementarityQP, n_x: int) -> np.ndarray | None:
-    """All directions as a linear map of dx, which leaves far fewer unknowns; None where it is no map."""
-    rest = cone.A_eq[:, n_x:]
-    if len(cone.rows) or rest.shape[0] != rest.shape[1]:
+    """All directions as a linear map of dx and the multipliers of weakly active rows.
+
+    This leaves far fewer unknowns; None where it is no map.
+    """
+    free = np.concatenate([np.arange(n_x), cone.columns])
+    settled = np.setdiff1d(np.arange(cone.A_eq.shape[1]), free)
+    if len(settled) != cone.A_eq.shape[0]:
         return None
-    matrix = rest.toarray()
+    matrix = cone.A_eq[:, settled].toarray()
     if not np.linalg.cond(matrix) < SINGULAR:
         return None
-    settled = np.linalg.solve(matrix, -cone.A_eq[:, :n_x].toarray())
-    return np.vstack([np.eye(n_x), settled])
+    reaction = np.zeros((cone.A_eq.shape[1], len(free)))
+    reaction[free, np.arange(len(free))] = 1.0
+    reaction[settled] = np.linalg.solve(matrix, -cone.A_eq[:, free].toarray())
+    return reaction
 
 
 def _rises_everywhere(cone: ComplementarityQP, slope: np.ndarray, steepness: float) -> bool:
