@@ -38,8 +38,9 @@ def same_on(backend, **options):
     alone, point = solved()
     with joblib.parallel_config(backend=backend, **options):
         shared, other = solved(n_jobs=2)
-    assert shared.value == alone.value
-    assert np.array_equal(point, other)
+    # Solvers start from the last answer, which is another one in another process: rounding may differ.
+    assert shared.value == pytest.approx(alone.value, rel=1e-12)
+    np.testing.assert_allclose(point, other, rtol=0, atol=1e-9)
     assert shared.status == alone.status
     assert shared.solution.iterations == alone.solution.iterations
 
