@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import blomodel as bm
@@ -88,7 +89,9 @@ for message in dict.fromkeys(str(warning.message) for warning in raised):
 # All curves at once would hide one another, so here is one method of each family.
 families = ("auto", "alt-pbgd", "blocc", "meha", "implicit-cg", "unrolled", "kkt-mip", "random-search")
 chosen = bm.Comparison(tuple(comparison[name] for name in families), comparison.sign)
-chosen.plot(path=options.save)
+figure, panels = plt.subplots(2, 1, figsize=(9.5, 7), sharex=True, layout="constrained")
+chosen.plot(ax=panels)
+figure.savefig(options.save, dpi=150)
 print(f"picture saved to {options.save}")
 
 # %%
