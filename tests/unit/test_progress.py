@@ -35,10 +35,10 @@ def toll_problem() -> bm.BilevelProblem:
     return bm.BilevelProblem(cp.Maximize(t * y), [0 <= t, t <= 10], lower)
 
 
-def solve_for_a_while(stream: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def solve_for_a_while(stream: TextIO, monkeypatch: pytest.MonkeyPatch, seconds: float = 1.2) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", stream)
-        toll_problem().solve("random-search", n_points=10**6, time_limit=1.2, verbose=True)
+        toll_problem().solve("random-search", n_points=10**6, time_limit=seconds, verbose=True)
     stream.close()
 
 
@@ -145,7 +145,8 @@ def test_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_terminal_gets_one_live_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, screen_end = pty.openpty()
-    solve_for_a_while(os.fdopen(screen_end, "w"), monkeypatch)
+    # Long enough for three lines even where collecting garbage stops all threads for a while.
+    solve_for_a_while(os.fdopen(screen_end, "w"), monkeypatch, seconds=3.0)
     output = b"".join(iter(lambda: read(terminal), b""))
     os.close(terminal)
     drawn = [part for part in output.decode().split("\r") if " s  random-search  step" in part]
