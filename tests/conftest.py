@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,12 @@ def pytest_report_header() -> str:
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def light_heap() -> Iterator[None]:
+    """Keep what other tests left behind out of garbage collections, which else make long pauses."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

