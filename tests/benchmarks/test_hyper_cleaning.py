@@ -3,9 +3,10 @@
 The data are those of the file ``mnist_hc.npz`` (X_train, y_train, X_val, y_val, X_test, y_test) in the
 folder that the environment variable BLOMODEL_DATA names. Run with ``pytest -m benchmark -s``.
 
-Nothing is chosen by the test samples, nor by which labels are wrong: the iterations end when another
-150 of them lower the loss by less than 1 % on a fifth of the validation samples, which the upper level
-does not see in that trial.
+Nothing is chosen by the test samples, nor by which labels are wrong: the steps are the best of 18 (1250,
+5000, 20000 in x; 0.1, 0.5 in w; 0.25, 0.5, 1 in y) by the loss after 150 iterations on a fifth of the
+validation samples, which the upper level does not see in that trial, and the iterations end when another
+150 of them lower that loss by less than 1 %.
 
 The classifier that is measured is the iterate of the method (``solution.iterate``), as in the papers.
 With gamma = 1 it fits the clean validation samples too and is no exact lower answer, so that a solve
@@ -34,7 +35,7 @@ _spec = importlib.util.spec_from_file_location("models", _here)
 models = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(models)
 
-STEPS = {"step_size": 5000.0, "inner_step_size": 0.1, "second_step_size": 0.5}
+STEPS = {"step_size": 5000.0, "inner_step_size": 0.5, "second_step_size": 1.0}
 BETWEEN, AT_MOST = 150, 1500  # iterations between two looks at the unseen samples, and in all
 WORTHWHILE = 0.01  # relative gain on them for which the iteration goes on
 SEEDS = 0, 1, 2  # of the wrong labels
