@@ -51,8 +51,8 @@ def settings(n_train: int, quick: bool) -> dict[tuple[str, str], tuple[str, dict
 
     Steps of galet, iaptt, unrolled and of pbgd for the network have the least loss, after a short run,
     on a fifth of the validation samples, which that run did not see. So does the number of iterations of
-    pbgd for the linear model, whose steps were found with the test samples in view. The rest was not tuned. Every sample counts 1 / n, so that steps in x grow
-    with n.
+    pbgd for the linear model, whose steps were found with the test samples in view. The rest was not
+    tuned. Every sample counts 1 / n, so that steps in x grow with n.
     """
     n = float(n_train)
     turns = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0, "step_size": n}
