@@ -22,7 +22,8 @@ from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.atoms import sigmoid
-    from blomodel.certificate import Certificate, certify
+    from blomodel.certification.certificate import Certificate
+    from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
     from blomodel.problem import BilevelProblem, Lower
     from blomodel.solution import Solution
@@ -49,11 +50,11 @@ __all__ = [
 # Loaded on first use: cvxpy takes a second or two, which "blomodel --version" can do without.
 _HOMES = {
     "BilevelProblem": "problem",
-    "Certificate": "certificate",
+    "Certificate": "certification.certificate",
     "Comparison": "comparison",
     "Lower": "problem",
     "Solution": "solution",
-    "certify": "certificate",
+    "certify": "certification.certifying",
     "compare": "comparison",
     "sigmoid": "atoms",
 }
@@ -63,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
     if name == "diagnostics":
-        return importlib.import_module("blomodel.diagnostics")
+        return importlib.import_module("blomodel.studies.diagnostics")
     raise AttributeError(f"module 'blomodel' has no attribute {name!r}")
 
 

@@ -10,7 +10,7 @@ from cvxpy.atoms.elementwise.elementwise import Elementwise
 from cvxpy.constraints.constraint import Constraint
 
 
-class sigmoid(Elementwise):  # noqa: N801 - named like cvxpy's own atoms
+class sigmoid(Elementwise):
     """The logistic function 1 / (1 + exp(-x)), element by element.
 
     Smooth and increasing, neither convex nor concave: it may be used wherever cvxpy's nonlinear

@@ -68,9 +68,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    from blomodel.problems.penalty_paper import example_4
+    from blomodel.problems.random_families import coupled_qp
+
     if not options.no_plot:
         options.output.mkdir(parents=True, exist_ok=True)  # fail before the work, not after it
-    scalar = scalar_problem()
+    scalar = example_4()
     _show(
         "1. A scalar problem with two local solutions",
         "The lower level follows 2x as closely as y <= x allows. The model is Example 4 of\n"
@@ -92,9 +95,10 @@ def _demo(options: argparse.Namespace) -> int:
 def _show(title: str, story: str, problem: BilevelProblem) -> None:
     """Print the model, solve it, print the answer with its certificate and times."""
     from blomodel.report import text
+    from blomodel.text import layout
 
     print(f"\n{title}\n{'=' * len(title)}\n{story}\n")
-    print(text.indent(text.model(problem)) + "\n")
+    print(layout.indent(text.model(problem)) + "\n")
     problem.solve()
     solution = problem.solution
     assert solution is not None  # solve() leaves one behind or raises
@@ -102,54 +106,13 @@ def _show(title: str, story: str, problem: BilevelProblem) -> None:
         raise KeyboardInterrupt  # solve() keeps the best point; a demo should just end
     print(f"{text.answer(problem)}\n\n{problem.certificate}\n")
     print(
-        f"times   compile {text.seconds(solution.compile_time)}, solve "
-        f"{text.seconds(solution.solve_time)}, certify {text.seconds(solution.certify_time)}"
+        f"times   compile {layout.seconds(solution.compile_time)}, solve "
+        f"{layout.seconds(solution.solve_time)}, certify {layout.seconds(solution.certify_time)}"
     )
-
-
-def scalar_problem() -> BilevelProblem:
-    """Example 4 of Jiang, Xiao, Chen and Chen: one variable at each level, coupled by y <= x."""
-    import cvxpy as cp
-
-    import blomodel as bm
-
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
-    cost = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
-    return bm.BilevelProblem(cp.Minimize(cost), [0 <= x, x <= 3], lower)
-
-
-def coupled_qp(n: int = 10, seed: int = 2) -> BilevelProblem:
-    """A random bilevel QP: strongly convex lower level, right-hand side affine in x.
-
-    With the default seed three of the ten coupled constraints bind at the solution; with seed 0 none.
-    """
-    import cvxpy as cp
-    import numpy as np
-
-    import blomodel as bm
-
-    rng = np.random.default_rng(seed)
-    root = rng.standard_normal((n, n))
-    Q = cp.Constant(root @ root.T / n + np.eye(n), name="Q")
-    C = cp.Constant(rng.standard_normal((n, n)) / np.sqrt(n), name="C")
-    A = cp.Constant(rng.standard_normal((n, n)) / np.sqrt(n), name="A")
-    B = cp.Constant(0.3 * rng.standard_normal((n, n)) / np.sqrt(n), name="B")
-    b = cp.Constant(rng.uniform(0.2, 1.0, n), name="b")
-    x_wanted = cp.Constant(rng.standard_normal(n), name="x_wanted")
-    y_wanted = cp.Constant(rng.standard_normal(n), name="y_wanted")
-
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    lower = bm.Lower(
-        cp.Minimize(0.5 * cp.quad_form(y, Q) + (C @ x) @ y), [A @ y <= b + B @ x], variables=[y]
-    )
-    distance = 0.5 * cp.sum_squares(x - x_wanted) + 0.5 * cp.sum_squares(y - y_wanted)
-    return bm.BilevelProblem(cp.Minimize(distance), [-5 <= x, x <= 5], lower)
 
 
 def _methods(options: argparse.Namespace) -> int:
-    import blomodel.solving  # noqa: F401 - registers the methods
-    from blomodel.methods.registry import methods
+    from blomodel.methods.run.registry import methods
     from blomodel.report import text
 
     print(text.methods(methods()))

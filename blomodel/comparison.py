@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core import event
 
-import blomodel.solving  # noqa: F401 - registers the methods
-from blomodel.certificate import Certificate
+import blomodel.solve.solving  # noqa: F401 - registers the methods
+from blomodel.certification.certificate import Certificate
 from blomodel.errors import BlomodelError, UnknownMethodError, UnknownSettingError
-from blomodel.methods.registry import method_classes, nearest
+from blomodel.methods.run.registry import method_classes, nearest
 from blomodel.problem import BilevelProblem
-from blomodel.report import text
 from blomodel.solution import Solution
+from blomodel.text import layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,12 +81,12 @@ class ComparisonRow:
         return [
             self.method,
             str(solution.status),
-            text.number(solution.value, 8),
+            layout.number(solution.value, 8),
             gap,
             "" if level is None else f"{level:.1e}",
             str(solution.iterations),
             str(solution.evaluations),
-            text.seconds(solution.solve_time),
+            layout.seconds(solution.solve_time),
         ]
 
 
@@ -110,7 +110,7 @@ class Comparison:
         return min(good, key=lambda row: self.sign * row.value) if good else None
 
     def __str__(self) -> str:
-        lines = [text.table(COLUMNS, [row.cells() for row in self.rows], right=range(2, 8))]
+        lines = [layout.table(COLUMNS, [row.cells() for row in self.rows], right=range(2, 8))]
         lines += [f"{', '.join(names)}: {remark}" for remark, names in self.remarks().items()]
         return "\n".join(lines)
 
@@ -205,7 +205,7 @@ def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> Compar
     problem.solution = problem.certificate = None
     try:
         problem.solve(method=name, **settings)
-    except Exception as error:  # noqa: BLE001 - one method's failure must not end the comparison
+    except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")
     values = {leaf: leaf.value for leaf in problem.variables}

@@ -11,7 +11,8 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.analysis.levels import (
+from blomodel.declare.followers import Lower, Objective, check_followers, join_followers
+from blomodel.declare.levels import (
     Levels,
     check_constants,
     check_constraints,
@@ -19,7 +20,6 @@ from blomodel.analysis.levels import (
     check_parameters,
     sort_levels,
 )
-from blomodel.followers import Lower, Objective, check_followers, join_followers
 from blomodel.solution import Solution
 from blomodel.status import Status
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from blomodel.analysis.structure import Structure
-    from blomodel.certificate import Certificate
-    from blomodel.compiler.model import Model
-    from blomodel.pessimistic import Pessimistic
+    from blomodel.certification.certificate import Certificate
+    from blomodel.model.model import Model
     from blomodel.reformulations.reformulation import Reformulation
-    from blomodel.sensitivity import Sensitivity
+    from blomodel.structure.structure import Structure
+    from blomodel.studies.pessimistic import Pessimistic
+    from blomodel.studies.sensitivity import Sensitivity
 
 
 class BilevelProblem:
@@ -81,7 +81,7 @@ class BilevelProblem:
         lower: Lower | Sequence[Lower] | None = None,
         variables: Sequence[cp.Variable] | None = None,
     ) -> None:
-        from blomodel.multipliers import with_multipliers
+        from blomodel.declare.multipliers import with_multipliers
 
         check_objective(objective, "upper")
         self.objective = objective
@@ -126,7 +126,7 @@ class BilevelProblem:
     @cached_property
     def model(self) -> Model:
         """The compiled model; made once, whatever the parameters' values."""
-        from blomodel.compiler.model import Model
+        from blomodel.model.model import Model
 
         return Model(
             self.sign * self.objective.args[0] if self.sign < 0 else self.objective.args[0],
@@ -140,14 +140,14 @@ class BilevelProblem:
     @property
     def structure(self) -> Structure:
         """Facts about the problem, each with what shows it."""
-        from blomodel.analysis.structure import Structure
+        from blomodel.structure.structure import Structure
 
         self.check_data()
         return Structure(self)
 
     def explain(self) -> str:
         """What the problem is, which methods apply, what ``auto`` does, and what came of a solve."""
-        from blomodel.explanation import explain
+        from blomodel.solve.explanation import explain
 
         return explain(self)
 
@@ -223,9 +223,9 @@ class BilevelProblem:
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
-        from blomodel.progress import show_progress
-        from blomodel.solving import solve_problem
-        from blomodel.threads import one_blas_thread
+        from blomodel.solve.progress import show_progress
+        from blomodel.solve.solving import solve_problem
+        from blomodel.solvers.threads import one_blas_thread
 
         began = time.perf_counter()
         shown = show_progress(
@@ -280,6 +280,7 @@ class BilevelProblem:
         from blomodel.report.model_math import model_latex
 
         return f"$$\n{model_latex(self)}\n$$"
+
     def pessimistic(self, x: object = None, *, search: int = 0) -> Pessimistic:
         """What the upper level gets when the lower level chooses against it.
 
@@ -310,8 +311,8 @@ class BilevelProblem:
         >>> [round(value, 6) for value in result.bracket], result.lower_is_unique, result.is_proven
         ([1.0, 4.0], False, True)
         """
-        from blomodel.pessimistic import look_pessimistically
-        from blomodel.threads import one_blas_thread
+        from blomodel.solvers.threads import one_blas_thread
+        from blomodel.studies.pessimistic import look_pessimistically
 
         with one_blas_thread():
             return look_pessimistically(self, x, search)
@@ -334,7 +335,7 @@ class BilevelProblem:
         >>> round(float(problem.sensitivity()[target]), 6)
         4.0
         """
-        from blomodel.sensitivity import find_sensitivity
+        from blomodel.studies.sensitivity import find_sensitivity
 
         if self.solution is None:
             self.solve()

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from blomodel.certificate import Certificate
-    from blomodel.no_answer import NoAnswer
+    from blomodel.certification.certificate import Certificate
     from blomodel.problem import BilevelProblem
     from blomodel.report.background import Background
+    from blomodel.solve.no_answer import NoAnswer
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,7 @@ class Solution:
         except DataError:  # a parameter has lost its value since
             return None
 
-    def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, path: str | Path | None = None
-    ) -> Figure:
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, path: str | Path | None = None) -> Figure:
         """Draw how the solve went: value, lower gap, stationarity, penalty weight, step size.
 
         Only figures that the method recorded are drawn, one panel each. Compiled loops measure the
@@ -136,5 +134,3 @@ class Solution:
         # cvxpy objects and compiled functions stay behind; what a report says about them comes along.
         background = self.background
         return {**self.__dict__, "problem": None, "background": background}
-
-

@@ -95,9 +95,7 @@ def _combine(w, layout):
         for i in range(n):
             w[out + i] = constant + factor * w[vector + i]
         for j in range(1, count):
-            _add_product(
-                w, n, _number(w, layout, 2 + j), np.uint64(layout[layout[VECTORS] + j]), out
-            )
+            _add_product(w, n, _number(w, layout, 2 + j), np.uint64(layout[layout[VECTORS] + j]), out)
 
 
 @inlined

@@ -85,9 +85,7 @@ def prox_at(rows_at, n_rows, places_at, data_at, weights_at, step, v_at):
 def prox(spec, weights, step, v):
     """Replace v by the minimiser of ``step * penalty(u) + |u - v|^2 / 2``."""
     rows, places, data = spec
-    prox_at(
-        address(rows), len(rows), address(places), address(data), address(weights), step, address(v)
-    )
+    prox_at(address(rows), len(rows), address(places), address(data), address(weights), step, address(v))
 
 
 @compiled

@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
 
+# What several test files share: tables of atoms, small problems with known gradients.
+sys.path.append(str(ROOT / "tests" / "support"))
+sys.path.append(str(ROOT / "examples"))  # for what the reproductions measure
+
 # Small matrices gain nothing from threads, and sums in a fixed order give the same digits every
 # time. This has to be set before NumPy is imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

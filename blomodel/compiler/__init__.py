@@ -1,1 +1,1 @@
-"""From cvxpy expressions to numbers that compiled code can run."""
+"""From a cvxpy expression to a tape, and from a tape to a tape; nothing is solved here."""

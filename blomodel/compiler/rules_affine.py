@@ -110,9 +110,7 @@ def _addition(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     terms = [lowering.spread(arg, atom.shape) for arg in args]
     if len(terms) > _MANY_TERMS and atom.size <= _SHORT_TERM:
         everywhere = np.arange(atom.size)
-        return b.select(
-            atom.size, [(b.fill(term, atom.size), everywhere, everywhere) for term in terms]
-        )
+        return b.select(atom.size, [(b.fill(term, atom.size), everywhere, everywhere) for term in terms])
     total = terms[0]
     for term in terms[1:]:
         total = b.add(total, term, atom.size)

@@ -261,8 +261,6 @@ def _cumulative(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
         has_earlier = place >= step
         late, early = np.flatnonzero(has_earlier), np.flatnonzero(~has_earlier)
         combined = combine(b.gather(values, late - step), b.gather(values, late))
-        values = b.select(
-            len(order), [(combined, np.arange(len(late)), late), (values, early, early)]
-        )
+        values = b.select(len(order), [(combined, np.arange(len(late)), late), (values, early, early)])
         step *= 2
     return b.gather(values, np.argsort(order))

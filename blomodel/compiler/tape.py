@@ -117,7 +117,7 @@ class Tape:
         self.n_outputs = self.nodes[self.output].size
         whole = [slice(0, self.n_outputs)]
         self.output_slices = whole if output_slices is None else list(output_slices)
-        self.derivatives: dict[Any, Tape] = {}  # filled by compiler/derivatives.py
+        self.derivatives: dict[Any, Tape] = {}  # filled by compiler/passes/derivatives.py
 
     def __call__(self, *inputs: Any) -> np.ndarray:
         run, arguments, views, result = self._runner
@@ -148,9 +148,7 @@ class Tape:
 
     def depends_on(self, name: str) -> bool:
         """Whether the block can influence the result."""
-        return any(
-            node.op == op.INPUT and self.input_names[node.data] == name for node in self.nodes
-        )
+        return any(node.op == op.INPUT and self.input_names[node.data] == name for node in self.nodes)
 
     @property
     def n_products(self) -> int:
@@ -201,7 +199,7 @@ class _Encoder:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.offset = [0] * len(tape.nodes)
-        # Values that methods/directions.py may move away from what lies beside them.
+        # Values that compiler/passes/directions.py may move away from what lies beside them.
         kinds = (op.INPUT, op.CONSTANT, op.MATMUL)
         self.movable = {number for number, node in enumerate(tape.nodes) if node.op in kinds}
         self.rows: list[list[int]] = []

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from blomodel.methods.registry import MethodList
+    from blomodel.methods.run.registry import MethodList
 
 
 class _CallablePackage(ModuleType):
@@ -18,8 +18,7 @@ class _CallablePackage(ModuleType):
 
     def __call__(self) -> MethodList:
         """Describe every method that ``solve(method=...)`` accepts."""
-        import blomodel.solving  # noqa: F401 - registers them
-        from blomodel.methods.registry import methods
+        from blomodel.methods.run.registry import methods
 
         return methods()
 

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.compiler.passes.directions import Direction, Term, point_in
 from blomodel.kernels.loops.alt_pbgd import alt_pbgd
-from blomodel.methods.constants import safe_step
-from blomodel.methods.directions import Direction, Term, point_in
-from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import FirstOrder, set_up
+from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 
 @method
@@ -110,3 +111,15 @@ class AltPbgd:
             max_iterations=self.max_steps,
             report=lambda: {"gamma": settings[2], "step": pace[0] or settings[0]},
         )
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class F2sa(AltPbgd):
+    """The fully first-order method: both lower problems are followed, not solved."""
+
+    name: ClassVar[str] = "f2sa"
+    summary: ClassVar[str] = "ALT-PBGD with a few inner steps in each iteration"
+    reference: ClassVar[str] = "Kwon et al. (2023); Jiang et al., penalty-based methods, Theorem 3"
+
+    inner_steps: int | None = setting(10, "inner steps in each iteration", minimum=1)

@@ -8,19 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.bda import bda
-from blomodel.methods.constants import safe_step
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import (
-    f_second,
-    finish,
-    given,
-    is_free,
-    probe,
-    set_up_smooth,
-    unrolled_steps,
-)
-from blomodel.methods.slices import run_in_slices
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import f_second, is_free, set_up_smooth
+from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.slices import run_in_slices
 
 
 @method

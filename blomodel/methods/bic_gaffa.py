@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.bic_gaffa import bic_gaffa
-from blomodel.methods.constrained import ConstrainedLower
-from blomodel.methods.needs import check_needs
-from blomodel.methods.proximal_lagrangian import ProximalLagrangian
-from blomodel.methods.registry import method
-from blomodel.methods.run import Run
+from blomodel.methods.first_order.constrained import ConstrainedLower
+from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian
+from blomodel.methods.requirements.needs import check_needs
+from blomodel.methods.run.registry import method
+from blomodel.methods.run.run import Run
 
 
 @method

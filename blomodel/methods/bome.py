@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.bome import bome
-from blomodel.methods.barrier import run_barrier
-from blomodel.methods.constants import safe_step
-from blomodel.methods.first_order import set_up
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import given, probe, refuse_kinks
+from blomodel.methods.first_order.barrier import run_barrier
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import refuse_kinks, set_up
+from blomodel.methods.first_order.stages import given, probe
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 
 @method

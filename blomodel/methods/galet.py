@@ -10,11 +10,11 @@ import numpy as np
 
 from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.galet import galet
-from blomodel.methods.first_order import FirstOrder
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
-from blomodel.methods.slices import run_in_slices
+from blomodel.methods.first_order.first_order import FirstOrder, set_up_smooth
+from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.slices import run_in_slices
 
 MEASURE_STEPS = 500  # of the descent that R_y is measured against
 MEASURE_SHARE = 0.1  # of the time so far that this may take

@@ -8,17 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.iaptt import iaptt
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import (
-    finish,
-    given,
-    is_free,
-    probe,
-    set_up_smooth,
-    unrolled_steps,
-)
-from blomodel.methods.slices import run_in_slices
+from blomodel.methods.first_order.first_order import is_free, set_up_smooth
+from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.slices import run_in_slices
 
 
 @method

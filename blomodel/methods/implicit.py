@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.implicit import implicit
-from blomodel.methods.registry import setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import ACCURACY, finish, given, probe, set_up_smooth
-from blomodel.methods.slices import run_in_slices
+from blomodel.methods.first_order.first_order import set_up_smooth
+from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.slices import run_in_slices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +69,62 @@ class ImplicitGradient:
             )
         finally:
             finish(problem, self.name, x, y)
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class ImplicitCg(ImplicitGradient):
+    r"""Approximate implicit differentiation (AID) with conjugate gradients.
+
+    Gradient steps on g(x, .) from the last y, conjugate gradients on
+    :math:`\nabla_{yy}^2 g\, v = \nabla_y f` from the last v, then a step in x along
+    :math:`\nabla_x f - \nabla_{xy}^2 g\, v`.
+    """
+
+    name: ClassVar[str] = "implicit-cg"
+    summary: ClassVar[str] = "implicit gradients, linear system by conjugate gradients"
+    reference: ClassVar[str] = (
+        "Pedregosa (2016); Grazzi, Franceschi, Pontil and Salzo (2020); Ji, Yang and Liang (2021)"
+    )
+
+    linear_steps: int = setting(100, "largest number of conjugate gradient steps", minimum=1)
+    linear_tolerance: float = setting(
+        1e-10, "relative residual at which conjugate gradients stop", minimum=0.0
+    )
+
+    def run(self, run: Run) -> None:
+        """Iterate until the projected implicit gradient is small."""
+        self.iterate(
+            run,
+            is_series=False,
+            linear_steps=self.linear_steps,
+            linear_tolerance=self.linear_tolerance,
+        )
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class ImplicitNeumann(ImplicitGradient):
+    r"""Approximate implicit differentiation (AID) with a truncated Neumann series.
+
+    As implicit-cg, with :math:`v = \eta\sum_{q<Q} (I - \eta\nabla_{yy}^2 g)^q\,\nabla_y f`.
+    """
+
+    name: ClassVar[str] = "implicit-neumann"
+    summary: ClassVar[str] = "implicit gradients, linear system by a Neumann series"
+    reference: ClassVar[str] = (
+        "Ghadimi and Wang (2018); Lorraine, Vicol and Duvenaud (2020); Ji, Yang and Liang (2021)"
+    )
+
+    series_step: float | None = setting(None, "eta; None: 0.9/curvature", minimum=0.0)
+    n_terms: int | None = setting(None, "Q, terms of the series; None: until they are small", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Iterate until the projected implicit gradient is small."""
+        self.iterate(
+            run,
+            is_series=True,
+            series_step=self.series_step,
+            linear_steps=self.n_terms or 10000,
+            linear_tolerance=1e-9 if self.n_terms is None else 0.0,
+        )

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.compiler.passes.directions import Term
 from blomodel.kernels.loops.jnt_pbgd import jnt_pbgd
-from blomodel.methods.constants import safe_step
-from blomodel.methods.directions import Term
-from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import refuse_kinks
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import FirstOrder, refuse_kinks, set_up
+from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 
 @method

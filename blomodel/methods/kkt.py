@@ -8,13 +8,13 @@ from typing import ClassVar
 import cvxpy as cp
 import numpy as np
 
-from blomodel.inner.multistart import MultistartLower
-from blomodel.inner.nlp import choose_solver, solve_nonlinear
-from blomodel.methods.pieces import improve_by_pieces
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.starts import Point, find_starts
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import Point, find_starts
+from blomodel.methods.search.pieces import improve_by_pieces
+from blomodel.model.multistart import MultistartLower
 from blomodel.reformulations.mpec import LowerConditions, build_problem
+from blomodel.solvers.nlp import choose_solver, solve_nonlinear
 
 LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
 SAME = 1e-5  # relative distance below which two ends count as one
@@ -35,9 +35,7 @@ class KKT:
 
     name: ClassVar[str] = "kkt"
     summary: ClassVar[str] = "KKT conditions with relaxed complementarity, by IPOPT or UNO"
-    assumes: ClassVar[str] = (
-        'lower level smooth or with convex kinks; needs pip install "blomodel[nlp]"'
-    )
+    assumes: ClassVar[str] = 'lower level smooth or with convex kinks; needs pip install "blomodel[nlp]"'
     claims: ClassVar[str] = "local solution of the KKT reformulation"
     reference: ClassVar[str] = "relaxation: Scholtes (2001); IPOPT: Waechter and Biegler (2006)"
     allows_nonconvex_lower: ClassVar[bool] = True

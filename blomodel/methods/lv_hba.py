@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.analysis.sets import SetSpec
-from blomodel.compiler.derivatives import hessian
+from blomodel.compiler.passes.derivatives import hessian
 from blomodel.kernels.loops.lv_hba import lv_hba
 from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron
-from blomodel.methods.constrained import ConstrainedLower, spectral_norm
-from blomodel.methods.needs import check_needs
-from blomodel.methods.proximal_lagrangian import ProximalLagrangian, Weights
-from blomodel.methods.registry import method
-from blomodel.methods.run import Run
+from blomodel.methods.first_order.constrained import ConstrainedLower, spectral_norm
+from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian, Weights
+from blomodel.methods.requirements.needs import check_needs
+from blomodel.methods.run.registry import method
+from blomodel.methods.run.run import Run
+from blomodel.structure.sets import SetSpec
 
 LATER = 4.0  # growth of c_k in the first 20 iterations, for which the unit of x is chosen
 
@@ -101,9 +101,7 @@ class LvHba(ProximalLagrangian):
         )
 
 
-def _steepness(
-    lower: ConstrainedLower, w: Weights, x: np.ndarray, y: np.ndarray
-) -> tuple[float, float]:
+def _steepness(lower: ConstrainedLower, w: Weights, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Curvature of what (x / unit, y) descends on, and the unit that makes both parts as steep.
 
     The paper has one step for x and y, which the steeper of them limits; x is often much less so.

@@ -8,12 +8,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.compiler.passes.directions import Direction, Term, point_in
 from blomodel.kernels.loops.meha import meha
-from blomodel.methods.constants import Constants, envelope_curvature, safe_step, weights_curvature
-from blomodel.methods.directions import Direction, Term, point_in
-from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
+from blomodel.methods.first_order.constants import (
+    Constants,
+    envelope_curvature,
+    safe_step,
+    weights_curvature,
+)
+from blomodel.methods.first_order.first_order import FirstOrder, set_up
+from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 
 @method

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.compiler.passes.directions import Term, point_in
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.loops.pbgd import pbgd_gauss_seidel, pbgd_together
-from blomodel.methods.constants import safe_step
-from blomodel.methods.directions import Term, point_in
-from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import FirstOrder, refuse_kinks, set_up
+from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
 from blomodel.methods.jnt_pbgd import JntPbgd, iterate_jointly
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import refuse_kinks
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 ORDERS = ("jacobi", "gauss-seidel")
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import BlomodelError, ModelError, UnknownSettingError
+from blomodel.compiler.passes.derivatives import hessian
+from blomodel.compiler.passes.directions import Term
+from blomodel.errors import BlomodelError, LowerLevelError, ModelError, UnknownSettingError
+from blomodel.kernels.linalg import advance
 from blomodel.kernels.loops.pbgd_free import pbgd_free
-from blomodel.methods.constants import safe_step
-from blomodel.methods.directions import Term
-from blomodel.methods.first_order import FirstOrder, penalty_stages, propose_last, run_stages, set_up
-from blomodel.methods.needs import check_needs, holds_x_below
-from blomodel.methods.pbgd_free_coupled import STAGES, CoupledFree
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.constrained import spectral_norm
+from blomodel.methods.first_order.first_order import FirstOrder, first_point, set_up
+from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.requirements.needs import check_needs, holds_x_below
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import nearest_allowed, project_onto_x
+from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
+from blomodel.solvers.answer import Answer
 
 VERSIONS = ("inner-loop", "single-loop")
 LARGE = 0.1  # share of the slope that must not be left out
@@ -112,9 +119,7 @@ class PbgdFree:
 
     def _iterate(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
         run, constants = setup.run, setup.constants
-        penalised = setup.direction(
-            [Term(setup.g_slope("y")), Term(setup.f_slope("y"), weight=0)]
-        )
+        penalised = setup.direction([Term(setup.g_slope("y")), Term(setup.f_slope("y"), weight=0)])
         upper = setup.direction([Term(setup.f_slope("x"))])
         settings, work, loop = np.zeros(6), setup.work(), setup.loop(pbgd_free)
         pace = np.array([safe_step(constants.f_xx), 0.0, 0.0])
@@ -179,7 +184,7 @@ def _check_left_out(run: Run, left_out: float, own: float) -> None:
 
 def _check_flatness(run: Run, x: np.ndarray) -> None:
     """Warn where f moves faster with y than flatness allows."""
-    from blomodel.diagnostics import flatness_of_model  # only this method asks
+    from blomodel.structure.flatness import flatness_of_model  # only this method asks
 
     try:
         found = flatness_of_model(run.model, run.p, x)
@@ -191,3 +196,82 @@ def _check_flatness(run: Run, x: np.ndarray) -> None:
             f"pbgd-free: f is not flat in y at the lower answer (delta = {found.delta:.3g}), so the "
             "part of the slope that is left out is not small and x may be wrong; try alt-pbgd.",
         )
+
+
+STAGES = (1.0, 10.0, 100.0, 1000.0)  # penalty weights, where none is given
+
+
+class CoupledFree:
+    """Algorithm 3 with Y(x), inner-loop version: its Min Solver is a convex program's.
+
+    Attributes
+    ----------
+    x, y : array
+        The last point.
+    n_returns : int
+        Steps that left the x with lower answers and were projected onto them.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.n_returns = run, 0
+        self.x, self.y = first_point(run)
+
+    def iterate(self, gammas: Sequence[float], step_size: float | None, max_steps: int) -> None:
+        """Steps for each penalty weight, from where the last one ended."""
+        run, n_x = self.run, self.run.model.x.size
+        self.x, self.y = self._reach(self.x, gammas[0])
+        curvature = spectral_norm(hessian(run.model.f, ("x",), (self.x, self.y, run.p)))
+        pace = np.array([safe_step(curvature), 0.0, 0.0])
+        old_x, old_slope = np.zeros(n_x), np.zeros(n_x)
+        for gamma in gammas:
+            pace[1:] = 0.0
+            self.x, self.y = self._reach(self.x, gamma)  # line 3 of Algorithm 3
+            for _ in range(max_steps):
+                slope = run.model.f_grad(self.x, self.y, run.p)[:n_x]
+                run.evaluations += 1
+                wish = self.x.copy()
+                step = advance(step_size or 0.0, pace, slope, wish, old_x, old_slope)
+                x, y = self._reach(wish, gamma)  # line 4, and line 3 of the next iteration
+                moved = float(np.abs(x - self.x).max(initial=0)) / step
+                self.x, self.y = x, y
+                value = float(run.model.f(x, y, run.p)[0])
+                run.step(x=x, value=value, gamma=gamma, step=step, stationarity=moved)
+                if moved <= run.tolerance * (1 + np.abs(x).max(initial=0)):
+                    break
+
+    def _reach(self, wish: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest x of X with a lower answer, and the minimiser of f / gamma + g there."""
+        run = self.run
+        x = project_onto_x(run, wish)
+        answer = self._penalised(x, gamma)
+        if not answer.status.has_point:
+            self.n_returns += 1
+            nearest = nearest_allowed(run, wish)
+            if nearest is not None:
+                x = nearest[0]
+                answer = self._penalised(x, gamma)
+        if not answer.status.has_point:
+            raise LowerLevelError(
+                f"pbgd-free: the steps along grad_x f lead to x = {x}, where the lower level is "
+                f"{answer.status.value}, and no way back was found; try blocc or auto.",
+                x,
+            )
+        return x, answer.y
+
+    def _penalised(self, x: np.ndarray, gamma: float) -> Answer:
+        run = self.run
+        run.check_limits()
+        run.evaluations += 1
+        answer = run.model.penalised_program.solve(x, run.p, (1.0 / gamma, 1.0))
+        run.tried.append((x, answer.status))
+        return answer
+
+    def left_out(self, gamma: float) -> tuple[float, float]:
+        """Norms at the last x: of what the step leaves out of the slope of F_gamma, and of f_x."""
+        run = self.run
+        penalty = ReducedPenalty(run.model, run.p)
+        found = penalty.with_chosen_multipliers(penalty(self.x, gamma))
+        if not found.is_finite:
+            return 0.0, 0.0
+        own = run.model.f_grad(self.x, found.y, run.p)[: self.x.size]
+        return float(np.linalg.norm(found.gradient - own)), float(np.linalg.norm(own))

@@ -10,11 +10,11 @@ import numpy as np
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.perturbed_gd import ROOT, SQUARE, perturbed_gd
-from blomodel.methods.barrier import run_barrier
-from blomodel.methods.constants import safe_step
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.second_order import set_up_smooth
+from blomodel.methods.first_order.barrier import run_barrier
+from blomodel.methods.first_order.constants import safe_step
+from blomodel.methods.first_order.first_order import set_up_smooth
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
 
 CHOICES = {"square": SQUARE, "root": ROOT}
 

@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.errors import NonconvexLowerError
-from blomodel.methods.descent import minimise_in_box, minimise_in_set
-from blomodel.methods.needs import check_needs
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.starts import Point, find_starts
-from blomodel.reformulations.value_function import PenaltyEvaluation, ReducedPenalty
+from blomodel.methods.requirements.needs import check_needs
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import Point, find_starts, has_only_bounds
+from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
+from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation, ReducedPenalty
 
 FAR = 1e5  # steps beyond this, relative to the start, count as running away
 
@@ -33,17 +33,13 @@ class ReducedPenaltyMethod:
     summary: ClassVar[str] = "continuation on F_gamma(x), quasi-Newton steps in x"
     assumes: ClassVar[str] = "lower level convex in y; upper objective convex in y"
     claims: ClassVar[str] = "stationary points of F_gamma; error of order 1/gamma"
-    reference: ClassVar[str] = (
-        "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
-    )
+    reference: ClassVar[str] = "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
 
     gamma_first: float = setting(0.1, "smallest penalty weight", minimum=0.0)
     gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
     gamma_factor: float = setting(10.0, "growth of the penalty weight", minimum=1.0)
     n_starts: int = setting(1, "number of start points", minimum=1)
-    path_tolerance: float = setting(
-        1e-7, "relative slope at which the last gamma stops", minimum=0.0
-    )
+    path_tolerance: float = setting(1e-7, "relative slope at which the last gamma stops", minimum=0.0)
     inner_iterations: int = setting(100, "quasi-Newton steps for each gamma", minimum=1)
 
     def run(self, run: Run) -> None:
@@ -115,17 +111,3 @@ class ReducedPenaltyMethod:
             # A large step of the line search may have met x without a lower answer.
             return found if found.value < first.value else first
         return minimise_in_set(evaluate, first, run, **limits)
-
-
-def has_only_bounds(run: Run) -> bool:
-    """Whether the upper rows are nothing but bounds on single variables."""
-    model = run.model
-    if len(model.upper_eq) or model.upper_in.spectral or model.coupling_constraints:
-        return False
-    if len(model.upper_in) == 0:
-        return True
-    jacobian = model.upper_in.linearise(np.zeros(model.x.size), np.zeros(model.y.size), run.p).in_x
-    lower, upper = model.bounds(run.p)
-    n_bounds = np.isfinite(lower).sum() + np.isfinite(upper).sum()
-    entries = np.diff(jacobian.indptr)
-    return bool(np.all(entries == 1) and n_bounds >= len(model.upper_in))

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.inner.nonlinear import minimise_smooth
-from blomodel.methods.registry import method, setting
-from blomodel.methods.run import Run
-from blomodel.methods.starts import Point, spread
-from blomodel.reformulations.value_cuts import ValueCutRelaxation
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import Point, spread
+from blomodel.reformulations.forms.value_cuts import ValueCutRelaxation
+from blomodel.solvers.smooth import minimise_smooth
 
 LEVELS = (1.0, 1e-2, 1e-5, 1e-8)  # of relaxed complementarity
 FEASIBLE = 1e-5  # violation up to which the end of a local search counts
@@ -63,9 +63,7 @@ class ValueCuts:
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, cuts, has_kkt)
 
-    def _cut(
-        self, run: Run, starts: list[Point], cuts: list[np.ndarray], has_kkt: bool
-    ) -> None:
+    def _cut(self, run: Run, starts: list[Point], cuts: list[np.ndarray], has_kkt: bool) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point
         for _ in range(self.max_rounds):

@@ -1,1 +1,1 @@
-"""Single-level problems that stand for a bilevel one."""
+"""The bilevel problem as a problem of one level, to read, evaluate or solve elsewhere."""

@@ -314,5 +314,3 @@ def _geometric_mean(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expr
     slope = times(cp.Constant(shares.reshape(u.shape, order="F")), u**-1)
     mean = spread(atom, u.shape, atom.axis)
     return times(spread(cotangent, u.shape, atom.axis), times(mean, slope))
-
-

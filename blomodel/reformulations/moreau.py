@@ -18,9 +18,8 @@ import cvxpy as cp
 import numpy as np
 
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.parametric import ParametricProgram
 from blomodel.errors import LowerLevelError, ReformulationError
-from blomodel.inner.nonlinear import SmoothProgram, minimise_smooth
+from blomodel.programs.parametric import ParametricProgram
 from blomodel.reformulations.reformulation import (
     EQUIVALENT,
     RELAXATION,
@@ -32,6 +31,7 @@ from blomodel.reformulations.reformulation import (
     either,
     reformulation,
 )
+from blomodel.solvers.smooth import SmoothProgram, minimise_smooth
 
 
 @reformulation

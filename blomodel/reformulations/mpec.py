@@ -9,7 +9,7 @@ expression of cvxpy's nonlinear language. At t = 0 these are the KKT conditions;
 needs t > 0, which is driven to zero (Scholtes' relaxation).
 
 Kinks of the lower level are written with further variables: absolute values and maxima by the rows
-of their epigraph (``compiler/lifting.py``), a Euclidean norm by its length and its direction, which runs
+of their epigraph (``programs/lifting.py``), a Euclidean norm by its length and its direction, which runs
 through the subgradients of the norm (``smooth_parts.py``).
 """
 
@@ -24,12 +24,11 @@ import numpy as np
 from cvxpy.constraints import SOC, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.analysis.levels import shorten
-from blomodel.compiler.attributes import Substitution
-from blomodel.compiler.lifting import Lifting
-from blomodel.compiler.model import Model
-from blomodel.compiler.rows import EQUALITY, SPECTRAL, as_row
+from blomodel.compiler.expressions.constraints import EQUALITY, SPECTRAL, as_row
+from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import NonconvexLowerError, ReformulationError
+from blomodel.model.model import Model
+from blomodel.programs.lifting import Lifting
 from blomodel.reformulations.nonlinear_language import (
     check_language,
     state_constraint,
@@ -37,6 +36,7 @@ from blomodel.reformulations.nonlinear_language import (
 )
 from blomodel.reformulations.smooth_parts import NormParts, SmoothParts
 from blomodel.reformulations.symbolic import pull_back, spread, times
+from blomodel.text.shorten import shorten
 
 RELAXATION = 1e-8  # t until it is set to something else
 
@@ -87,8 +87,7 @@ class LowerConditions:
         self.smooth = SmoothParts()
         self.objective = self._split_norms(self.substitute(self._lifting.terms[0]))
         self.rows = [
-            self._row(number, constraint)
-            for number, constraint in enumerate(self._lifting.constraints)
+            self._row(number, constraint) for number, constraint in enumerate(self._lifting.constraints)
         ]
         self.stationarity = list(zip(self.lower_variables, self._gradient(), strict=True))
 

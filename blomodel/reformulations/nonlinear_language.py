@@ -28,12 +28,12 @@ from cvxpy.atoms.one_minus_pos import one_minus_pos
 from cvxpy.constraints import Equality, Inequality
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.analysis.levels import shorten
 from blomodel.atoms import sigmoid
-from blomodel.compiler.rows import EQUALITY, INEQUALITY, as_row
+from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.rules import run_order
 from blomodel.errors import ReformulationError, UnsupportedAtomError
 from blomodel.reformulations.symbolic import add, apply_matrix, coefficient_matrix, in_shape
+from blomodel.text.shorten import shorten
 
 _STATED: dict[type, Callable[[Any, list[Any]], cp.Expression]] = {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,38 +13,34 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.compiler.attributes import Substitution
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import DataError, NonconvexLowerError, ReformulationError
-from blomodel.report.mathematics import Writer
-from blomodel.report.notation import LATEX, TEXT, Notation
+from blomodel.registry import Registry
+from blomodel.text.mathematics import Writer
+from blomodel.text.notation import LATEX, TEXT, Notation
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 EQUIVALENT, RELAXATION, APPROXIMATION = "equivalent", "relaxation", "approximation"
 
-_REFORMULATIONS: dict[str, type[Reformulation]] = {}
+REFORMULATIONS: Registry[type[Reformulation]] = Registry(
+    "reformulation", ("blomodel.reformulations",), ReformulationError
+)
 
 
 def reformulation(cls: type[Reformulation]) -> type[Reformulation]:
     """Class decorator: register a reformulation under its ``name``."""
-    _REFORMULATIONS[cls.name] = cls
+    REFORMULATIONS.add(cls.name, cls)
     return cls
 
 
 def create_reformulation(problem: BilevelProblem, name: str) -> Reformulation:
     """The reformulation of that name, after its requirements have been checked."""
-    from blomodel.reformulations import all as _all  # noqa: F401 - registers them
-
-    if name not in _REFORMULATIONS:
-        known = sorted(_REFORMULATIONS)
-        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
-        raise ReformulationError(
-            f"There is no reformulation {name!r}; did you mean {near!r}? Known: {', '.join(known)}."
-        )
+    chosen = REFORMULATIONS[name]
     problem.check_data()
-    return _REFORMULATIONS[name](problem)
+    return chosen(problem)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.analysis.levels import shorten
 from blomodel.errors import ReformulationError
-from blomodel.reformulations.kkt_form import WithConditions
+from blomodel.reformulations.kkt import WithConditions
 from blomodel.reformulations.reformulation import (
     EQUIVALENT,
     RELAXATION,
@@ -17,6 +16,7 @@ from blomodel.reformulations.reformulation import (
     documented,
     reformulation,
 )
+from blomodel.text.shorten import shorten
 
 
 @reformulation

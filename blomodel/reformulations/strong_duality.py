@@ -18,9 +18,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from blomodel.compiler.attributes import Substitution
+from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import ReformulationError
-from blomodel.reformulations.kkt_form import WithConditions
+from blomodel.reformulations.kkt import WithConditions
 from blomodel.reformulations.mpec import build_problem
 from blomodel.reformulations.reformulation import (
     EQUIVALENT,

@@ -18,12 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.index import index, special_index
 
-from blomodel.analysis.levels import shorten
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.derivatives import jacobian
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import jacobian
 from blomodel.compiler.rules import labels
 from blomodel.errors import UnsupportedAtomError
+from blomodel.text.shorten import shorten
 
 # A rule gives the cotangent of the argument with the given number.
 Rule = Callable[[Any, cp.Expression, int], cp.Expression]
@@ -218,9 +218,7 @@ def in_shape(expression: cp.Expression, shape: tuple[int, ...]) -> cp.Expression
     return cp.reshape(expression, shape, order="F")
 
 
-def spread(
-    expression: cp.Expression, shape: tuple[int, ...], axis: Any = None
-) -> cp.Expression:
+def spread(expression: cp.Expression, shape: tuple[int, ...], axis: Any = None) -> cp.Expression:
     """The expression repeated along the axes that a reduction of that shape has removed."""
     if expression.shape == shape:
         return expression

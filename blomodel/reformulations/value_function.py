@@ -1,171 +1,221 @@
-r"""The reduced value-function penalty of the papers.
-
-.. math:: F_\gamma(x) = \gamma\,(v_\gamma(x) - v(x)), \qquad
-          v_\gamma(x) = \min_y \{ f(x,y)/\gamma + g(x,y) : c(x,y) \le 0 \}, \qquad
-          v(x) = \min_y \{ g(x,y) : c(x,y) \le 0 \}.
-
-Upper constraints that hold y join the first minimisation: the optimistic choice of y may be
-steered by them, the lower level's own value may not. With coupled constraints the gradient of
-either value carries the multipliers of its own minimisation (envelope theorem).
-"""
+"""The value-function reformulations: y at least as good as the best answer, v(x)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from blomodel.compiler.model import Model
-from blomodel.inner.answer import Answer, InnerStatus
+from blomodel.errors import LowerLevelError, NonconvexLowerError, ReformulationError
+from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation, ReducedPenalty
+from blomodel.reformulations.reformulation import (
+    APPROXIMATION,
+    EQUIVALENT,
+    Formula,
+    Reformulation,
+    Requirement,
+    Writer,
+    documented,
+    either,
+    reformulation,
+)
+from blomodel.solvers.answer import Answer
 
-LIGHT = 1e-4  # weight of rows that do not pin y down
-SAME = 1e-6  # relative distance below which two answers are one, and a row is tight
-
-
-@dataclass(frozen=True)
-class PenaltyEvaluation:
-    """F_gamma at one x."""
-
-    x: np.ndarray
-    gamma: float
-    value: float  # infinite where one of the two minimisations has no solution
-    gradient: np.ndarray
-    y: np.ndarray  # minimises f/gamma + g
-    gap: float  # g(x, y) - v(x): what the lower level could still gain
-    lower_y: np.ndarray  # minimises g
-    lower_multipliers: np.ndarray
-    multipliers: np.ndarray  # of the lower rows in the penalised minimisation
-    lower_status: InnerStatus
-    penalised_status: InnerStatus
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether both minimisations had solutions."""
-        return bool(np.isfinite(self.value))
+LARGE = 1e4  # gamma at which f + gamma g must be convex in y
 
 
-class ReducedPenalty:
-    """Evaluates F_gamma and its gradient by two parametric programs."""
+class _WithValueFunction(Reformulation):
+    """Evaluates v(x) and its gradient."""
 
-    def __init__(self, model: Model, p: np.ndarray) -> None:
-        self.model = model
-        self.p = p
-        self.evaluations = 0
+    def answer_at(self, x: np.ndarray) -> Answer:
+        """The lower level's answer at x; raise where it has none."""
+        answer, _ = self.model.solve_lower(x, self.p, np.zeros(self.model.y.size))
+        if not answer.status.has_point:
+            raise LowerLevelError(f"v(x) is not defined at x = {x}: {answer.status.message}", x)
+        return answer
 
-    def __call__(self, x: np.ndarray, gamma: float) -> PenaltyEvaluation:
-        """F_gamma, its gradient and both minimisers at x."""
+    def value(self, x: Any) -> float:
+        """v(x)."""
+        return float(self.answer_at(self.x(x)).value)
+
+    def value_gradient(self, x: Any) -> np.ndarray:
+        """Gradient of v by the envelope theorem."""
+        point = self.x(x)
+        answer = self.answer_at(point)
         model, p = self.model, self.p
-        self.evaluations += 1
-        x = np.ascontiguousarray(x, dtype=float)
-        lower = model.lower_program.solve(x, p)
-        if not _usable(lower):
-            return self._infinite(x, gamma, lower, lower)
-        weights = (1.0 / gamma, 1.0)
-        penalised = model.penalised_program.solve(x, p, weights)
-        if not _usable(penalised):
-            return self._infinite(x, gamma, lower, penalised)
-        slope = model.penalised_program.gradient(x, p, weights, penalised)
-        slope = gamma * (slope - model.lower_program.gradient(x, p, (1.0,), lower))
-        gap = float(model.g(x, penalised.y, p)[0]) - lower.value
-        return PenaltyEvaluation(
-            x=x,
-            gamma=gamma,
-            # f + gamma * gap loses fewer digits than gamma * (v_gamma - v).
-            value=float(model.f(x, penalised.y, p)[0]) + gamma * gap,
-            gradient=slope,
-            y=penalised.y,
-            gap=gap,
-            lower_y=lower.y,
-            lower_multipliers=model.split_duals(lower.duals),
-            multipliers=model.split_duals(penalised.duals),
-            lower_status=lower.status,
-            penalised_status=penalised.status,
+        if self.lower_kind != "nonconvex":
+            return model.lower_program.gradient(point, p, (1.0,), answer)
+        # The Lagrangian's gradient in x at the best answer found.
+        slope = model.g_grad(point, answer.y, p)[: model.x.size]
+        multipliers = model.split_duals(model.multistart.fit_duals(point, answer.y, p))
+        n_in = len(model.lower_in)
+        slope = slope + model.lower_in.linearise(point, answer.y, p).in_x.T @ multipliers[:n_in]
+        return slope + model.lower_eq.linearise(point, answer.y, p).in_x.T @ multipliers[n_in:]
+
+    def value_line(self, writer: Writer) -> str:
+        """v(x) = min over y of g."""
+        g = self.line(self.model.g_expression)(writer)
+        inside, names = g + self.lower_set(writer), self.names("lower")
+        return either(
+            writer.notation,
+            f"v = min over {names} of {{ {inside} }}",
+            rf"v = \min_{{{', '.join(map(writer.notation.name, names.split(', ')))}}}"
+            rf"\left\{{ {inside} \right\}}",
         )
 
-    def with_chosen_multipliers(self, found: PenaltyEvaluation) -> PenaltyEvaluation:
-        """The same point with other multipliers, where x lies at the edge of the x with lower answers.
+    def value_functions(self) -> dict[str, Callable[..., Any]]:
+        model = self.model
 
-        There the lower constraints leave one y to both levels, multipliers are not unique, and the
-        gradient holds what the solver happened to leave, times gamma. Here it is that of the pair with
-        the shortest difference.
-        """
-        model, p = self.model, self.p
-        distance = np.abs(found.y - found.lower_y).max(initial=0)
-        is_one = distance <= SAME * (1 + np.abs(found.y).max(initial=0))
-        if not (found.is_finite and is_one and model.has_smooth_kkt):
-            return found
-        parts = [rows.linearise(found.x, found.lower_y, p) for rows in (model.lower_in, model.lower_eq)]
-        scale = 1 + np.abs(found.x).max(initial=0)
-        tight = np.concatenate([parts[0].value >= -SAME * scale, np.full(len(model.lower_eq), True)])
-        in_y = sp.vstack([part.in_y for part in parts], format="csr")[tight].toarray()
-        difference = found.gamma * (found.multipliers - found.lower_multipliers)[tight]
-        in_x = sp.vstack([part.in_x for part in parts], format="csr")[tight]
-        n_in = int(tight[: len(model.lower_in)].sum())
-        wish = in_x @ model.f_grad(found.x, found.lower_y, p)[: found.x.size]
-        shortest = shortest_multipliers(in_y, in_y.T @ difference, n_in, wish)
-        if shortest is None:
-            return found
-        return replace(found, gradient=found.gradient + in_x.T @ (shortest - difference))
+        def objective(x: Any, y: Any) -> float:
+            return float(model.f(self.x(x), self.y(y), self.p)[0])
 
-    def _infinite(
-        self, x: np.ndarray, gamma: float, lower: Answer, penalised: Answer
-    ) -> PenaltyEvaluation:
-        n_x, n_y = self.model.x.size, self.model.y.size
-        n_rows = len(self.model.lower_in) + len(self.model.lower_eq)
-        return PenaltyEvaluation(
-            x=x,
-            gamma=gamma,
-            value=np.inf,
-            gradient=np.zeros(n_x),
-            y=lower.y if _usable(lower) else np.zeros(n_y),
-            gap=np.inf,
-            lower_y=lower.y if _usable(lower) else np.zeros(n_y),
-            lower_multipliers=self.model.split_duals(lower.duals)
-            if _usable(lower)
-            else np.zeros(n_rows),
-            multipliers=np.zeros(n_rows),
-            lower_status=lower.status,
-            penalised_status=penalised.status,
-        )
+        def lower_objective(x: Any, y: Any) -> float:
+            return float(model.g(self.x(x), self.y(y), self.p)[0])
+
+        return {
+            "objective": documented(objective, "f(x, y)"),
+            "lower_objective": documented(lower_objective, "g(x, y)"),
+            "value": documented(lambda x: self.value(x), "v(x)"),
+            "value_gradient": documented(lambda x: self.value_gradient(x), "gradient of v at x"),
+        }
 
 
-def _usable(answer: Answer) -> bool:
-    return answer.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE)
+@reformulation
+class ValueFunction(_WithValueFunction):
+    """min f(x, y) subject to g(x, y) <= v(x) and both levels' constraints."""
 
-
-def shortest_multipliers(
-    in_y: np.ndarray, slope: np.ndarray, n_in: int, wish: np.ndarray
-) -> np.ndarray | None:
-    """The shortest m with in_y' m = slope, mostly on rows that pin y down; None where none does.
-
-    Rows pin y down when nonnegative multiples of their slopes cancel: no y satisfies them more than
-    just. Their multipliers can grow without limit, so that differences of them have any sign.
-
-    Parameters
-    ----------
-    in_y : array
-        Slopes in y of the tight rows, the ``n_in`` inequalities first.
-    wish : array
-        How the rows change along grad_x f. Those that a step against it loosens carry multipliers only
-        where the others cannot.
-    """
-    from scipy.optimize import linprog
-
-    n_rows = len(in_y)
-    if np.linalg.matrix_rank(in_y, tol=1e-9 * (1 + np.abs(in_y).max(initial=0))) == n_rows:
-        return None
-    # The cancelling combination with as many rows as possible: each counts up to 1.
-    free = n_rows - n_in
-    found = linprog(
-        np.concatenate([-np.ones(n_in), np.zeros(n_in + free)]),
-        A_eq=np.hstack([in_y[:n_in].T, in_y[:n_in].T, in_y[n_in:].T]),
-        b_eq=np.zeros(in_y.shape[1]),
-        bounds=[(0, 1)] * n_in + [(0, None)] * n_in + [(None, None)] * free,
+    name = "value-function"
+    title = "Value-function reformulation"
+    abstract_text = (
+        "min over x, y of f(x, y)  s.t.  g(x, y) <= v(x), c(x, y) <= 0, x in X;  "
+        "v(x) = min over y of { g(x, y) : c(x, y) <= 0 }"
     )
-    if found.status != 0 or -found.fun < 0.5:
-        return None
-    weight = np.full(n_rows, LIGHT)
-    weight[:n_in][(found.x[:n_in] > 0.5) & (wish[:n_in] <= 0)] = 1.0
-    weight[n_in:] = 1.0
-    return weight * np.linalg.lstsq(in_y.T * weight, slope, rcond=1e-12)[0]
+    abstract_latex = (
+        r"\min_{x,y} f(x,y) \;\text{s.t.}\; g(x,y) \le v(x),\; c(x,y) \le 0,\; x \in X, \qquad "
+        r"v(x) = \min_y \{ g(x,y) : c(x,y) \le 0 \}"
+    )
+
+    def judge(self) -> tuple[str, str]:
+        return EQUIVALENT, (
+            "a feasible y with g(x, y) <= v(x) is a minimiser and the reverse. The penalty "
+            "f + gamma (g - v), which methods minimise instead, is exact only as gamma grows"
+        )
+
+    def check(self) -> Sequence[Requirement]:
+        if self.lower_kind == "nonconvex":
+            how = "it is not convex, so v(x) is the best value that searches from many starts find"
+        else:
+            how = f"{self.model.lower_program.reason}, so v(x) is found by one convex solve"
+        return [Requirement("the lower level has a minimiser at each x", how)]
+
+    def formula(self) -> Formula:
+        def gap(writer: Writer) -> str:
+            return f"{self.line(self.model.g_expression)(writer)} {writer.notation.at_most} v"
+
+        return Formula(
+            over=f"{self.names('upper')}, {self.names('lower')}",
+            objective=self.line(self.model.f_expression),
+            rows=[gap, *self.lower_rows(), *self.upper_rows()],
+            where=[self.value_line],
+        )
+
+    def make_functions(self) -> dict[str, Callable[..., Any]]:
+        model, functions = self.model, self.value_functions()
+
+        def gap(x: Any, y: Any) -> float:
+            return functions["lower_objective"](x, y) - self.value(x)
+
+        def penalty(x: Any, y: Any, gamma: float) -> float:
+            return functions["objective"](x, y) + gamma * gap(x, y)
+
+        def penalty_gradient(x: Any, y: Any, gamma: float) -> np.ndarray:
+            point = self.x(x), self.y(y), self.p
+            slope = model.f_grad(*point) + gamma * model.g_grad(*point)
+            slope[: model.x.size] -= gamma * self.value_gradient(x)
+            return slope
+
+        return functions | {
+            "gap": documented(gap, "g(x, y) - v(x), which must not be positive"),
+            "penalty": documented(penalty, "f + gamma (g - v) at (x, y, gamma)"),
+            "penalty_gradient": documented(penalty_gradient, "its gradient in (x, y)"),
+        }
+
+
+@reformulation
+class ReducedValueFunction(_WithValueFunction):
+    """min over x alone of F_gamma(x)."""
+
+    name = "value-function-reduced"
+    title = "Reduced value-function penalty"
+    abstract_text = (
+        "min over x in X of F_gamma(x) = min_y { f(x, y) + gamma g(x, y) : c(x, y) <= 0 } - gamma v(x)"
+    )
+    abstract_latex = (
+        r"\min_{x \in X} F_\gamma(x) = \min_y \{ f(x,y) + \gamma g(x,y) : c(x,y) \le 0 \} - \gamma v(x)"
+    )
+
+    def judge(self) -> tuple[str, str]:
+        return APPROXIMATION, (
+            "the y that is chosen trades f against g, so that g(x, y) - v(x) falls to zero only as "
+            "gamma grows; F_gamma never exceeds the bilevel value at the same x"
+        )
+
+    def check(self) -> Sequence[Requirement]:
+        found = [self.convexity()]
+        why_not = ""
+        try:
+            program = self.model.penalised_program
+            x = np.clip(np.zeros(self.model.x.size), *self.model.bounds(self.p))
+            if not program.is_convex(x, self.p, (1.0 / LARGE, 1.0)):
+                why_not = f"At x = {x} it is not known to be, even for gamma = {LARGE:g}."
+        except NonconvexLowerError as error:
+            why_not = str(error)
+        if why_not:
+            raise ReformulationError(
+                f"{self.name}: f + gamma g must be convex in the lower variables, so that its minimum "
+                f"can be found. {why_not} The reformulations 'value-function' and 'kkt' do not need "
+                "this."
+            )
+        return [*found, Requirement("f + gamma g is convex in y at fixed x", program.reason)]
+
+    def formula(self) -> Formula:
+        def inner(writer: Writer) -> str:
+            f = self.line(self.model.f_expression)(writer)
+            g = self.line(self.model.g_expression)(writer)
+            rows = [*self.lower_rows(), *map(self.line, self.model.coupling_constraints)]
+            held = ", ".join(row(writer) for row in rows)
+            held = f" : {held}" if held else ""
+            names = self.names("lower")
+            gamma = writer.notation.name("gamma")
+            inside = f"{f} + {gamma} {writer.notation.brackets(g)}{held}"
+            return either(
+                writer.notation,
+                f"min over {names} of {{ {inside} }} - {gamma} v",
+                rf"\min_{{{', '.join(map(writer.notation.name, names.split(', ')))}}}"
+                rf"\left\{{ {inside} \right\}} - \gamma v",
+            )
+
+        held = {id(constraint) for constraint in self.model.coupling_constraints}
+        upper = [c for c in self.model.upper_constraints if id(c) not in held]
+        return Formula(
+            over=self.names("upper"),
+            objective=inner,
+            rows=[self.line(constraint) for constraint in upper],
+            where=[self.value_line],
+        )
+
+    def make_functions(self) -> dict[str, Callable[..., Any]]:
+        def evaluate(x: Any, gamma: float) -> PenaltyEvaluation:
+            return ReducedPenalty(self.model, self.p)(self.x(x), gamma)
+
+        return self.value_functions() | {
+            "penalty": documented(lambda x, gamma: evaluate(x, gamma).value, "F_gamma(x)"),
+            "penalty_gradient": documented(
+                lambda x, gamma: evaluate(x, gamma).gradient, "gradient of F_gamma at x"
+            ),
+            "answer": documented(
+                lambda x, gamma: evaluate(x, gamma).y, "the y that minimises f + gamma g at x"
+            ),
+            "gap": documented(lambda x, gamma: evaluate(x, gamma).gap, "g(x, y) - v(x) at that y"),
+        }

@@ -1,1 +1,1 @@
-"""What a person reads: text and pictures."""
+"""Answers as text, HTML, LaTeX and pictures."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from blomodel.methods.auto import describe_choice
-from blomodel.report import text
+from blomodel.methods.portfolio.auto import describe_choice
 from blomodel.report.model_math import Row, model_rows
+from blomodel.text.expressions import part
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -47,7 +47,7 @@ def describe(problem: BilevelProblem) -> Background:
     structure = problem.structure
     return Background(
         model=tuple(model_rows(problem)),
-        facts=tuple((fact.name, fact.value, fact.write_evidence(text.part)) for fact in structure.facts),
+        facts=tuple((fact.name, fact.value, fact.write_evidence(part)) for fact in structure.facts),
         choice=describe_choice(structure.model, structure.p),
         parameters={parameter.name(): parameter.size for parameter in problem.parameters},
         versions=versions(),

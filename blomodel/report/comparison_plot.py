@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.report import pictures
-from blomodel.report.text import number
 from blomodel.status import Status
+from blomodel.text.layout import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 
 from blomodel.errors import ModelError
 from blomodel.report import pictures
-from blomodel.report.text import number
+from blomodel.text.layout import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,9 +44,7 @@ def plot_convergence(
         )
     if ax is None:
         n = len(drawings)
-        _, panels = pictures.new_picture(
-            (8, 1.2 + 2.1 * n), nrows=n, sharex=True, squeeze=False
-        )
+        _, panels = pictures.new_picture((8, 1.2 + 2.1 * n), nrows=n, sharex=True, squeeze=False)
         axes = list(panels[:, 0])
     else:
         axes = list(np.ravel(np.asarray(ax, dtype=object)))

@@ -1,69 +1,19 @@
-"""Small tables for notebooks and for the report page."""
+"""Tables of solutions and comparisons, for notebooks and for the report page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.report.text import array, number, part, seconds
-from blomodel.status import Status
+from blomodel.text.html import table, verdict
+from blomodel.text.layout import array, number, seconds
 
 if TYPE_CHECKING:
-    from blomodel.analysis.structure import Structure
-    from blomodel.certificate import Certificate
     from blomodel.comparison import Comparison
     from blomodel.solution import Solution
-
-GOOD, FAIR, BAD = "#00664b", "#8a5a00", "#a33d00"  # dark enough to read on white
-_STRONG = {Status.OPTIMAL, Status.LOCALLY_OPTIMAL, Status.STATIONARY}
-
-
-def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """Rows of HTML cells; the first cell of each row names it."""
-    parts = ['<table style="border-collapse:collapse;text-align:left">']
-    cell = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
-    if head:
-        titles = "".join(f'<th style="{cell}" scope="col">{title}</th>' for title in head)
-        parts.append(f"<thead><tr>{titles}</tr></thead>")
-    parts.append("<tbody>")
-    name_cell = f"{cell};font-weight:normal;opacity:0.75;white-space:nowrap"
-    for first, *others in rows:
-        cells = "".join(f'<td style="{cell}">{content}</td>' for content in others)
-        parts.append(f'<tr><th style="{name_cell}" scope="row">{first}</th>{cells}</tr>')
-    return "".join([*parts, "</tbody></table>"])
-
-
-def verdict(status: Status, *, is_accepted: bool) -> str:
-    """The status as a coloured word with its meaning; the word alone also says it all."""
-    colour = BAD if not is_accepted else GOOD if status in _STRONG else FAIR
-    mark = "&#10003;" if is_accepted else "&#10007;"
-    word = escape(status.value.replace("_", " "))
-    return (
-        f'<p><strong style="color:{colour}">{mark} {word}</strong>: {escape(status.meaning)}</p>'
-    )
-
-
-def certificate_html(certificate: Certificate) -> str:
-    """The checks, each with its limit, and the claim."""
-    c = certificate
-    rows = [
-        ("upper objective", number(c.objective, 10), ""),
-        ("upper violation", f"{c.upper_violation:.2e}", _judge(c.upper_violation, c.tolerance)),
-        ("lower violation", f"{c.lower_violation:.2e}", _judge(c.lower_violation, c.tolerance)),
-        ("lower gap", f"{max(c.lower_gap, 0.0):.2e}", _judge(c.lower_gap, c.tolerance)),
-        ("lower value", number(c.lower_value, 8), f"by {escape(c.checked_by)}"),
-        ("lower answer unique", *_uniqueness(c.lower_is_unique)),
-    ]
-    if c.stationarity is not None:
-        rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
-    if c.bound is not None:
-        rows.append(("bound", number(c.bound, 10), f"from {escape(c.bound_source)}"))
-    title = "because" if c.accepted else "refused because"
-    because = table([(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)])
-    return verdict(c.claim, is_accepted=c.accepted) + table(rows) + because
 
 
 def solution_html(solution: Solution) -> str:
@@ -88,16 +38,6 @@ def comparison_html(columns: Sequence[str], comparison: Comparison) -> str:
         (escape(", ".join(names)), escape(remark)) for remark, names in comparison.remarks().items()
     ]
     return table(rows, columns) + (table(remarks) if remarks else "")
-
-
-def structure_html(structure: Structure) -> str:
-    """The facts with their evidence."""
-    return facts_html((fact.name, fact.value, fact.write_evidence(part)) for fact in structure.facts)
-
-
-def facts_html(facts: Iterable[tuple[str, str, str]]) -> str:
-    """A table of names, values and what shows them."""
-    return table([[escape(part) for part in fact] for fact in facts], ("fact", "", "shown by"))
 
 
 def value_rows(values: dict[str, np.ndarray]) -> list[tuple[str, ...]]:
@@ -130,15 +70,3 @@ def effort_line(solution: Solution) -> str:
 
 def _shown(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
-
-
-def _judge(figure: float, tolerance: float) -> str:
-    if figure <= tolerance:
-        return f'<span style="color:{GOOD}">&#10003; within {tolerance:g}</span>'
-    return f'<span style="color:{BAD}">&#10007; above {tolerance:g}</span>'
-
-
-def _uniqueness(is_unique: bool | None) -> tuple[str, str]:
-    words = {True: "yes", False: "perhaps not", None: "not known"}
-    advice = "the upper level was given its choice" if is_unique is False else ""
-    return words[is_unique], advice

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blomodel.compiler.model import Model
 from blomodel.errors import NonconvexLowerError
+from blomodel.model.model import Model
 
 TOLERANCE = 1e-6  # violation of an upper constraint that is not seen
 SLACK = 1e-9  # relative, of the lower level when the upper level chooses among its answers
@@ -78,9 +78,7 @@ class UpperView:
         return float(model.f(x, answer.y, p)[0]) + gamma * gap
 
 
-def sample(
-    model: Model, p: np.ndarray, points: np.ndarray, gammas: Sequence[float] = ()
-) -> Landscape:
+def sample(model: Model, p: np.ndarray, points: np.ndarray, gammas: Sequence[float] = ()) -> Landscape:
     """Evaluate phi, the lower answer and F_gamma at each row of ``points``.
 
     F_gamma needs a lower level and an f + gamma g that are convex in y; it is left out elsewhere.

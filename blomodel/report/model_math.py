@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from blomodel.report.mathematics import Writer
-from blomodel.report.notation import LATEX
+from blomodel.text.mathematics import Writer
+from blomodel.text.notation import LATEX
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem

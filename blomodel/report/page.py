@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from latex2mathml.converter import convert
 
-from blomodel.inner.multistart import MultistartLower
-from blomodel.report import html
+from blomodel.certification.certificate_text import certificate_html
+from blomodel.model.multistart import MultistartLower
 from blomodel.report.convergence import plot_convergence
+from blomodel.report.html import effort_line, settings_rows, time_line, value_rows
 from blomodel.report.problem_plot import plot_problem
-from blomodel.report.text import number
+from blomodel.text import html
+from blomodel.text.layout import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,15 +62,15 @@ def report_page(solution: Solution) -> str:
     ]
     if about is not None:
         parts.append(_section("The model", _model_table(about.model)))
-    answer = [("value", number(solution.value, 10)), *html.value_rows(solution.values)]
+    answer = [("value", number(solution.value, 10)), *value_rows(solution.values)]
     parts.append(_section("The answer", html.table(answer)))
     if solution.certificate is not None:
-        parts.append(_section("The certificate", html.certificate_html(solution.certificate)))
+        parts.append(_section("The certificate", certificate_html(solution.certificate)))
     if about is not None:
         parts.append(_section("Structure", html.facts_html(about.facts)))
     parts.append(_section("What was chosen and why", _choice(solution)))
     parts += _pictures(solution)
-    settings = [*html.settings_rows(solution.settings), ("time", html.time_line(solution))]
+    settings = [*settings_rows(solution.settings), ("time", time_line(solution))]
     if about is not None:
         settings += [(f"parameter {escape(n)}", f"{k} numbers") for n, k in about.parameters.items()]
     parts.append(_section("Settings and time", html.table(settings)))
@@ -112,7 +114,7 @@ def _choice(solution: Solution) -> str:
         rows.append(("why this way", escape(solution.background.choice)))
     if solution.source:
         rows.append(("the point came from", escape(solution.source)))
-    rows.append(("effort", html.effort_line(solution)))
+    rows.append(("effort", effort_line(solution)))
     if solution.stopped_by:
         rows.append(("stopped by", escape(solution.stopped_by)))
     rows += [("note", escape(note)) for note in solution.notes]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.errors import ModelError
-from blomodel.inner.multistart import MultistartLower
+from blomodel.model.multistart import MultistartLower
 from blomodel.report import pictures
-from blomodel.report.kinks import Kink, find_kinks
+from blomodel.report.curve_kinks import Kink, find_kinks
 from blomodel.report.landscape import Landscape, UpperView, sample
-from blomodel.report.text import number
+from blomodel.text.layout import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,9 +157,7 @@ def _draw_curves(
 
     kinks = find_kinks(curves, grid, np.column_stack([landscape.value, landscape.y]))
     if not axes:
-        figure, panels = pictures.new_picture(
-            (8, 6.6), nrows=2, sharex=True, height_ratios=(3, 2)
-        )
+        figure, panels = pictures.new_picture((8, 6.6), nrows=2, sharex=True, height_ratios=(3, 2))
         axes = list(panels)
     _draw_value(axes[0], problem, landscape, kinks)
     if len(axes) > 1:
@@ -196,9 +194,7 @@ def _draw_value(
     if inside.size and known.any() and problem.solution is not None:
         height = np.interp(inside, x[known], sign * landscape.value[known])
         label = f"steps of {problem.solution.method} ({inside.size})"
-        panel.plot(
-            inside, height, "o", markersize=5, color=pictures.BLUE, fillstyle="none", label=label
-        )
+        panel.plot(inside, height, "o", markersize=5, color=pictures.BLUE, fillstyle="none", label=label)
     if _has_answer(problem) and problem.value is not None:
         at = float(_answer(problem)[0])
         label = f"answer: {number(at, 5)}, value {number(problem.value, 5)}"
@@ -245,9 +241,7 @@ def _mark_kinks(panel: Axes, kinks: Sequence[Kink]) -> None:
             )  # fmt: skip
 
 
-def _broken(
-    x: np.ndarray, values: np.ndarray, jumps: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray]:
+def _broken(x: np.ndarray, values: np.ndarray, jumps: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """The curve with a gap at each jump, between the two samples nearby that differ most."""
     cuts = []
     leaps = np.nan_to_num(np.abs(np.diff(values)))
@@ -332,9 +326,7 @@ def _draw_path(panel: Axes, problem: BilevelProblem) -> None:
         )  # fmt: skip
     if _has_answer(problem):
         at = _answer(problem)
-        panel.plot(
-            at[0], at[1], "*", markersize=16, color=pictures.VERMILION, markeredgecolor="white"
-        )
+        panel.plot(at[0], at[1], "*", markersize=16, color=pictures.VERMILION, markeredgecolor="white")
 
 
 def _add_key(panel: Axes, problem: BilevelProblem, has_forbidden: bool) -> None:

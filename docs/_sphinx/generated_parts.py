@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import blomodel as bm
 from blomodel import errors
-from blomodel.methods.registry import MethodInfo, method_classes
+from blomodel.methods.run.registry import MethodInfo, method_classes
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

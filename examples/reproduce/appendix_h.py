@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from .models import (
+from blomodel.problems.global_optimality_paper import linear_cleaning, representation_learning
+
+from .measures import (
     best_network,
     cleaning_errors,
     cleaning_steps,
     last_iterate,
-    linear_cleaning,
     network_errors,
     network_start,
     network_steps,
-    representation_learning,
 )
 from .table import Table, timed
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from .models import corrupted, f1_score, network_cleaning, softmax_cleaning
+from blomodel.problems.global_optimality_paper import corrupted, network_cleaning, softmax_cleaning
+
+from .measures import f1_score
 from .table import Table, timed
 
 Data = tuple[np.ndarray, np.ndarray]

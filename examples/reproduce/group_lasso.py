@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .models import group_lasso, loss, meha_settings
+from blomodel.problems.meha_paper import group_lasso
+
+from .measures import loss, meha_settings
 from .table import Table, timed
 
 # Features and groups; test error and seconds of the paper.

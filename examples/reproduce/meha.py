@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import blomodel as bm
+from blomodel.problems.meha_paper import lasso, nonconvex, strongly_convex
 
-from .models import lasso, nonconvex, strongly_convex
 from .table import Table, timed
 
 Known = tuple[bm.BilevelProblem, Callable[[], float]]

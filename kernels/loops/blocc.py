@@ -68,9 +68,7 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
             ahead[k] = max(weights[k] + share * (weights[k] - before[k]), low[k - 2])
         moved = np.inf
         for _ in range(inner):
-            moved = step_in_y(
-                both, slope_y, y_set, is_fixed, x, y, ahead, memory, values, slope, trial
-            )
+            moved = step_in_y(both, slope_y, y_set, is_fixed, x, y, ahead, memory, values, slope, trial)
             if moved <= tolerance:
                 break
         evaluate(both, x, y, empty, empty, values)

@@ -8,9 +8,7 @@ from ..moves import descend, distance, evaluate, needs_evaluation, set_weight
 
 
 @compiled
-def meha(
-    n, to_theta, to_x, to_y, weights, x_set, y_set, penalty, settings, x, y, amounts, state, work
-):
+def meha(n, to_theta, to_x, to_y, weights, x_set, y_set, penalty, settings, x, y, amounts, state, work):
     """Do n iterations of Algorithm 1; returns c_k times the last step in (x, y), a stationarity measure.
 
     to_theta, to_x, to_y: the slopes of (9), (10) and (12) with the weights 1/c_k and 1/gamma, on one

@@ -50,9 +50,7 @@ def pbgd_gauss_seidel(
 
 
 @compiled
-def pbgd_together(
-    n, both, upper, x_set, y_set, settings, x, y_g, y, restart, first_y, pace, work
-):
+def pbgd_together(n, both, upper, x_set, y_set, settings, x, y_g, y, restart, first_y, pace, work):
     """The same iterations with a given number of inner steps, those of y_g and y done side by side.
 
     Neither of the two needs the other one, so that products with the same matrix become one product.

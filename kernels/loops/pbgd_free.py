@@ -12,9 +12,7 @@ from ..projection import project
 
 
 @compiled
-def pbgd_free(
-    n, penalised, upper, weights, x_set, y_set, penalty, settings, x, y, amounts, pace, work
-):
+def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, y, amounts, pace, work):
     """Do n iterations of Algorithm 3; returns the largest entry of the last projected slope in x.
 
     penalised: g_y + w f_y at the points x, y. upper: f_x at the points x, y. settings: step in x

@@ -75,7 +75,7 @@ def test_kernels_are_installed_inside_the_package() -> None:
 
 def test_public_functions_are_not_hidden_by_modules() -> None:
     # importing a submodule binds its name in the package, over a function of the same name
-    import blomodel.solving
+    import blomodel.solve.solving
 
     assert all(callable(getattr(blomodel, name)) for name in blomodel.__all__)
 

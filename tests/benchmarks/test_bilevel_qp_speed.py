@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parent))
-from bilevel_qp import BEST_KNOWN, BilevelQP, solve_with_ipopt  # noqa: E402
+from bilevel_qp import BEST_KNOWN, BilevelQP, solve_with_ipopt
 
 NEAR = 1.001  # of the best value known
 

@@ -15,25 +15,21 @@ does not reach the goal: the same classifier fitted to the right training labels
 cleaning, is at 89 to 90 %. The output shows all of them.
 """
 
-import importlib.util
 import os
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reproduce import measures
 
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
-from blomodel.threads import one_blas_thread
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import Run
+from blomodel.problems.global_optimality_paper import corrupted, softmax_cleaning
+from blomodel.solvers.threads import one_blas_thread
 
 pytestmark = pytest.mark.benchmark
 
-_here = Path(__file__).parents[2] / "examples" / "reproduce" / "models.py"
-_spec = importlib.util.spec_from_file_location("models", _here)
-models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(models)
 
 STEPS = {"step_size": 5000.0, "inner_step_size": 0.5, "second_step_size": 1.0}
 BETWEEN, AT_MOST = 150, 1500  # iterations between two looks at the unseen samples, and in all
@@ -60,8 +56,8 @@ def iterations(mnist):
     """The number of iterations after which the unseen validation samples gain no more."""
     (features, labels), validation, _ = mnist
     n_seen = len(validation[1]) * 4 // 5
-    noisy, _ = models.corrupted(labels, 0.5, np.random.default_rng(100))
-    trial = models.SoftmaxPbgd((features, noisy), [part[:n_seen] for part in validation])
+    noisy, _ = corrupted(labels, 0.5, np.random.default_rng(100))
+    trial = measures.SoftmaxPbgd((features, noisy), [part[:n_seen] for part in validation])
     unseen, targets = validation[0][n_seen:].T, np.eye(10)[:, validation[1][n_seen:]]
     before = np.inf
     for count in range(BETWEEN, AT_MOST + 1, BETWEEN):
@@ -81,8 +77,8 @@ SETTINGS = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_classifier_is_good_and_wrong_labels_are_found(mnist, iterations, seed):
     (features, labels), validation, (test_features, test_labels) = mnist
-    noisy, is_wrong = models.corrupted(labels, 0.5, np.random.default_rng(seed))
-    problem, x, weights = models.softmax_cleaning((features, noisy), validation)
+    noisy, is_wrong = corrupted(labels, 0.5, np.random.default_rng(seed))
+    problem, x, weights = softmax_cleaning((features, noisy), validation)
     x.value, weights.value = np.zeros(x.shape), np.zeros(weights.shape)
     began = time.process_time()
     problem.solve("pbgd", max_steps=iterations, **SETTINGS)
@@ -96,7 +92,7 @@ def test_classifier_is_good_and_wrong_labels_are_found(mnist, iterations, seed):
     reached = float(problem.model.g(solution.iterate["x"], own.ravel(order="F"), nothing)[0])
     best = problem.certificate.lower_value
     perfect = lower.solve(np.where(is_wrong, -20.0, 20.0), nothing).y.reshape(weights.shape, order="F")
-    f1 = models.f1_score(solution.iterate["x"] < 0, is_wrong)
+    f1 = measures.f1_score(solution.iterate["x"] < 0, is_wrong)
     print(
         f"\nMNIST hyper-cleaning, pbgd, wrong labels of seed {seed}, {iterations} iterations\n"
         f"  test accuracy of the iterate {accuracy(own):.4f} (goal 0.91), its relative lower gap "
@@ -115,11 +111,11 @@ def test_classifier_is_good_and_wrong_labels_are_found(mnist, iterations, seed):
 
 def test_an_iteration_is_not_slower_than_by_hand_in_numpy(mnist, monkeypatch):
     (features, labels), validation, _ = mnist
-    noisy, _ = models.corrupted(labels, 0.5, np.random.default_rng(0))
-    problem, x, weights = models.softmax_cleaning((features, noisy), validation)
-    by_hand = models.SoftmaxPbgd((features, noisy), validation)
+    noisy, _ = corrupted(labels, 0.5, np.random.default_rng(0))
+    problem, x, weights = softmax_cleaning((features, noisy), validation)
+    by_hand = measures.SoftmaxPbgd((features, noisy), validation)
     # On a busy machine slices would be single iterations, and half of the time would go to the history.
-    monkeypatch.setattr("blomodel.methods.slices.LONG", np.inf)
+    monkeypatch.setattr("blomodel.methods.run.slices.LONG", np.inf)
     ours, peer = [], []
     for turn in range(4):  # in turn, since other work on the machine comes and goes
         stamps = []

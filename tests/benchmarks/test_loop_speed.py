@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import Run
 
 _spec = importlib.util.spec_from_file_location("handwritten", Path(__file__).with_name("handwritten.py"))
 by_hand = importlib.util.module_from_spec(_spec)

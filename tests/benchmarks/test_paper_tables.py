@@ -3,20 +3,17 @@
 Run with ``pytest -m benchmark -s tests/benchmarks/test_paper_tables.py``.
 """
 
-import importlib.util
 import time
-from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from reproduce import measures
+
+from blomodel.problems.global_optimality_paper import linear_cleaning, representation_learning
+from blomodel.problems.meha_paper import group_lasso
 
 pytestmark = pytest.mark.benchmark
-
-_here = Path(__file__).parents[2] / "examples" / "reproduce" / "models.py"
-_spec = importlib.util.spec_from_file_location("models", _here)
-models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(models)
 
 
 GAMMAS = 0.01, 0.1, 1.0, 10.0, 500.0
@@ -31,15 +28,15 @@ def test_representation_learning_of_appendix_h1():
     the test at small size, with features that differ, shows all of it.
     """
     random = np.random.default_rng(0)
-    problem, W1, W2, data = models.representation_learning(random)
-    start = models.network_start(random, W1, W2)
-    first, (best, _) = models.network_errors(data, *start), models.best_network(data)
+    problem, W1, W2, data = representation_learning(random)
+    start = measures.network_start(random, W1, W2)
+    first, (best, _) = measures.network_errors(data, *start), measures.best_network(data)
     print("\nH.1: errors relative to the start; paper: near-linear to 1e-5, less for larger gamma")
 
     def errors(gamma, count):
-        steps = models.network_steps(data, start, gamma)
-        point = models.last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
-        f, g = models.network_errors(data, *point)
+        steps = measures.network_steps(data, start, gamma)
+        point = measures.last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
+        f, g = measures.network_errors(data, *point)
         return abs(f - best) / first[0], g / first[1]
 
     final = _converge(errors)
@@ -55,17 +52,17 @@ def test_hyper_cleaning_of_appendix_h2():
     It ends at what the polluted samples leave with the least weight that the bounds allow: fitting them
     too, as the lower level could, needs the directions with a millionth of the largest curvature.
     """
-    problem, u, W, data, polluted = models.linear_cleaning(np.random.default_rng(0))
+    problem, u, W, data, polluted = linear_cleaning(np.random.default_rng(0))
     start = np.zeros(u.shape), np.zeros(W.shape)
-    first = models.cleaning_errors(data, *start)
+    first = measures.cleaning_errors(data, *start)
     ends = []
     print("\nH.2: errors relative to the start; paper: near-linear, lower one less for larger gamma")
 
     def errors(gamma, count):
-        steps = models.cleaning_steps(data, gamma)
-        weights, W = models.last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
+        steps = measures.cleaning_steps(data, gamma)
+        weights, W = measures.last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
         ends.append((weights[polluted].max(), weights[~polluted].min()))
-        f, g = models.cleaning_errors(data, weights, W)
+        f, g = measures.cleaning_errors(data, weights, W)
         return f / first[0], g / first[1]
 
     final = _converge(errors)
@@ -110,14 +107,14 @@ TABLE_6 = {
 def test_group_lasso_of_table_6(m, n_groups):
     results = {}
     for name in ("grid", "random", "meha"):
-        problem, x, y, data = models.group_lasso(
+        problem, x, y, data = group_lasso(
             np.random.default_rng(0), m, n_groups, is_shared=name == "grid"
         )
         began = time.perf_counter()
         if name == "meha":
             x.value = np.full(n_groups, 80.0)
             y.value = problem.model.solve_lower(x.value, np.zeros(0), np.zeros(m))[0].y
-            problem.solve(method="meha", **models.meha_settings(data, max_steps=3000))
+            problem.solve(method="meha", **measures.meha_settings(data, max_steps=3000))
         elif name == "grid":
             problem.solve(method="grid-search", n_points=10, refinements=0)
         else:
@@ -134,13 +131,13 @@ def test_group_lasso_of_table_6(m, n_groups):
     # The program as it stands has more coefficients than training and validation samples together: with
     # weights of zero, one of the many lower answers also fits the validation data, and f is zero.
     for name in ("meha", "auto"):
-        problem, x, y, data = models.group_lasso(np.random.default_rng(0), m, n_groups)
+        problem, x, y, data = group_lasso(np.random.default_rng(0), m, n_groups)
         began = time.perf_counter()
         problem.solve(method=name)
         results[f"{name}, no settings"] = _row(problem, data, y, began)
         assert problem.value <= 1e-3 and problem.status == "optimal"
 
-    none = models.loss(data[1], np.zeros(m)), models.loss(data[2], np.zeros(m))
+    none = measures.loss(data[1], np.zeros(m)), measures.loss(data[2], np.zeros(m))
     print(f"\n(21), m = {m}, {n_groups} groups; without a model {none[0]:.1f} and {none[1]:.1f}")
     print("method             validation  test error  share of none  seconds (method)  paper: test, s")
     papers = (*TABLE_6[m], "", "")
@@ -159,4 +156,4 @@ def _row(problem, data, y, began):
     """Validation and test error, seconds, and the solution, of an answer that was accepted."""
     assert problem.certificate.accepted
     seconds = time.perf_counter() - began
-    return problem.value, models.loss(data[2], y.value), seconds, problem.solution
+    return problem.value, measures.loss(data[2], y.value), seconds, problem.solution

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.parametric import ParametricProgram
+from blomodel.programs.parametric import ParametricProgram
 
 NO_P = np.zeros(0)
 GAMMA = 100.0

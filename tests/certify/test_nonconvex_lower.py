@@ -9,7 +9,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import NonconvexLowerError
-from blomodel.methods import registry
+from blomodel.methods.run import registry
 
 
 def double_well(*constraints):
@@ -45,7 +45,7 @@ def propose():
             run.propose(np.array([self.point[0]]), np.array([self.point[1]]), "given")
 
     yield "propose"
-    del registry._METHODS["propose"]
+    registry.METHODS.remove("propose")
 
 
 def test_global_minimiser_passes_and_claims_no_optimum():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.inner.nlp import installed_solvers
+from blomodel.solvers.nlp import installed_solvers
 
 METHODS = [info.name for info in bm.methods()]
 

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.compiler import rules
-from blomodel.methods import registry
+from blomodel.methods.run import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -62,7 +61,7 @@ def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.chdir(tmp_path)
     # One page registers an atom and a method of its own, which other tests must not meet.
     monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry.METHODS, "_entries", dict(registry.METHODS.items()))
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
         run_block(block, page, names)

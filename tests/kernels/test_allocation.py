@@ -10,9 +10,8 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import Run
 
 CONSTRAINED = ("gam", "bic-gaffa", "lv-hba")
 FREE = (

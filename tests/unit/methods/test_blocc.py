@@ -3,20 +3,11 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from test_constrained_methods import coupled_problem
+from coupled_problems import coupled_problem
 
 import blomodel as bm
 from blomodel.errors import ModelError, UnknownSettingError
-
-
-def example_4():
-    """Example 4 of the ALT-PBGD paper; the best x is 0.300705."""
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
-    upper = cp.Minimize(
-        cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
-    )
-    return bm.BilevelProblem(upper, [0 <= x, x <= 3], lower), x, y
+from blomodel.problems.penalty_paper import example_4
 
 
 def solve_both(make, **settings):
@@ -31,7 +22,8 @@ def solve_both(make, **settings):
 
 @pytest.mark.parametrize("gamma", [10.0, 100.0])
 def test_example_4_with_step_0_05(gamma):
-    problem, x, _ = example_4()
+    problem = example_4()
+    x, _ = problem.variables
     x.value = 0.5
     problem.solve(method="blocc", inner="max-min", gamma=gamma, step_size=0.05)
     assert x.value == pytest.approx(0.300705, abs=1e-6)
@@ -63,7 +55,8 @@ def test_agrees_with_the_exact_solver_on_equalities_and_curved_rows():
 
 def test_given_steps_are_the_paper_s():
     """One step in x by hand: two steps of the multiplier, each after one step in y, for both levels."""
-    problem, x, y = example_4()
+    problem = example_4()
+    x, y = problem.variables
     x.value, y.value = 1.0, 1.0
     gamma, eta, eta_y, eta_m = 10.0, 0.01, 0.1, 0.3
     problem.solve(
@@ -94,7 +87,7 @@ def test_given_steps_are_the_paper_s():
 
 
 def test_an_unknown_inner_solver_is_named():
-    problem, *_ = example_4()
+    problem = example_4()
     with pytest.raises(UnknownSettingError, match="inner = 'admm'"):
         problem.solve(method="blocc", inner="admm")
 

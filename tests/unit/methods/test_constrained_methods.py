@@ -5,23 +5,13 @@ import numpy as np
 import pytest
 from blomodel.kernels.lagrangian import solve_in_place
 from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron, project
+from coupled_problems import coupled_problem
 
 import blomodel as bm
 from blomodel.errors import ModelError
+from blomodel.problems.penalty_paper import example_4
 
 METHODS = ["gam", "bic-gaffa", "lv-hba"]
-
-
-def coupled_problem(seed=0, n=2):
-    """A strongly convex QP below whose rows hold x: a shared budget and a floor."""
-    random = np.random.default_rng(seed)
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    A = random.standard_normal((n, n))
-    a, b = random.standard_normal(n), random.standard_normal(n)
-    rows = [cp.sum(y) <= cp.sum(x), y >= -1]
-    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - A @ x - a)), rows, variables=[y])
-    upper = cp.Minimize(cp.sum_squares(x - b) + cp.sum_squares(y - 1))
-    return bm.BilevelProblem(upper, [x >= -2, x <= 2], lower)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -132,10 +122,8 @@ def test_lv_hba_on_its_papers_merely_convex_problem():
 @pytest.mark.parametrize("method", METHODS)
 def test_example_4_from_the_right_basin(method):
     """Example 4 of the ALT-PBGD paper, whose best x is 0.300705."""
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
-    upper = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
-    problem = bm.BilevelProblem(cp.Minimize(upper), [0 <= x, x <= 3], lower)
+    problem = example_4()
+    x, _ = problem.variables
     x.value = 0.4
     problem.solve(method=method)
     assert x.value == pytest.approx(0.300705, abs=1e-3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.reformulations.value_function import ReducedPenalty, shortest_multipliers
+from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty, shortest_multipliers
 
 
 def margins(seed=0, n_samples=30):

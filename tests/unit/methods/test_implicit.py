@@ -8,10 +8,9 @@ from blomodel.kernels.loops.implicit import hypergradient, neumann
 from smooth_problems import logistic, lower_answer, new_run, quadratic, true_gradient
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.compiler.oracle import Oracle
 from blomodel.errors import ModelError
-from blomodel.methods.registry import create_method
+from blomodel.methods.run.registry import create_method
+from blomodel.model.oracle import Oracle
 
 NONE = np.zeros(0)
 METHODS = [
@@ -144,7 +143,7 @@ def test_a_polyhedron_too_large_for_compiled_loops_gives_the_same_steps(name, mo
     """Projections by a QP in interpreted loops, against compiled projections row by row."""
     answers = []
     for limit in (100_000, 0):
-        monkeypatch.setattr("blomodel.analysis.sets.LARGEST_POLYHEDRON", limit)
+        monkeypatch.setattr("blomodel.structure.sets.LARGEST_POLYHEDRON", limit)
         free, x, y, *_ = quadratic()
         problem = bm.BilevelProblem(free.objective, SETS["polyhedron"](x), free.lower)
         run = new_run(problem)

@@ -8,16 +8,9 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import MissingPackageError, UnknownSettingError
-from blomodel.inner import nlp
-from blomodel.inner.nlp import PACKAGES
-
-
-def example_4():
-    """Example 4 of the ALT-PBGD paper: x = y = 0.300705 with f = 2.654498."""
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x, 0 <= y, y <= 3], variables=[y])
-    f = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
-    return bm.BilevelProblem(cp.Minimize(f), [0 <= x, x <= 3], lower), x, y
+from blomodel.problems.penalty_paper import example_4
+from blomodel.solvers import nlp
+from blomodel.solvers.nlp import PACKAGES
 
 
 def random_qp(n, seed):
@@ -38,7 +31,8 @@ def random_qp(n, seed):
 
 def test_without_a_solver_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(nlp.importlib.util, "find_spec", lambda name: None)
-    problem, _, _ = example_4()
+    problem = example_4()
+    _, _ = problem.variables
     with pytest.raises(MissingPackageError, match=r'pip install "blomodel\[nlp\]"'):
         problem.solve(method="kkt")
     with pytest.raises(MissingPackageError, match="'uno'.*unopy"):
@@ -48,14 +42,16 @@ def test_without_a_solver_the_error_says_what_to_install(monkeypatch):
 
 
 def test_an_unknown_solver_is_refused():
-    problem, _, _ = example_4()
+    problem = example_4()
+    _, _ = problem.variables
     with pytest.raises(UnknownSettingError, match="'ipopt', 'uno'"):
         problem.solve(method="kkt", solver="snopt")
 
 
 def test_the_reformulation_needs_no_solver(monkeypatch):
     monkeypatch.setattr(nlp.importlib.util, "find_spec", lambda name: None)
-    problem, _, _ = example_4()
+    problem = example_4()
+    _, _ = problem.variables
     assert problem.reformulate("kkt").problem.is_dnlp()
 
 
@@ -69,7 +65,8 @@ def solver(request):
 
 
 def test_example_4_is_solved(solver):
-    problem, x, y = example_4()
+    problem = example_4()
+    x, y = problem.variables
     value = problem.solve(method="kkt", solver=solver)
     assert value == pytest.approx(2.654498, abs=1e-5)
     assert float(x.value) == pytest.approx(0.300705, abs=1e-4)
@@ -139,7 +136,8 @@ def test_ctrl_c_leaves_a_point(solver, monkeypatch):
         return nlp.solve_nonlinear(*arguments, **options)
 
     monkeypatch.setattr(module, "solve_nonlinear", interrupted)
-    problem, x, _ = example_4()
+    problem = example_4()
+    x, _ = problem.variables
     problem.solve(method="kkt", solver=solver)
     assert str(problem.status) == "interrupted"
     assert x.value is not None

@@ -1,41 +1,12 @@
 """MEHA on the problems of its paper, whose solutions are known, without settings."""
 
-import importlib.util
-from pathlib import Path
-
 import cvxpy as cp
 import numpy as np
 import pytest
+from method_runs import error, run_method
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
-
-_here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
-_spec = importlib.util.spec_from_file_location("models", _here)
-models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(models)
-strongly_convex, merely_convex = models.strongly_convex, models.merely_convex
-nonconvex, lasso = models.nonconvex, models.lasso
-
-
-def run_method(problem, name="meha", start=None, max_iterations=None, **settings):
-    """The run of a method without certification, which nonconvex lower levels make long."""
-    run = Run(
-        model=problem.model,
-        p=problem.parameter_values(),
-        start=start,
-        tolerance=1e-6,
-        seed=0,
-        max_iterations=max_iterations,
-    )
-    create_method(name, settings).run(run)
-    return run
-
-
-def error(point, solution):
-    return np.linalg.norm(point - solution) / np.linalg.norm(solution)
+from blomodel.problems.meha_paper import group_lasso, lasso, merely_convex, nonconvex, strongly_convex
 
 
 @pytest.mark.parametrize("n", [1, 10])
@@ -129,7 +100,7 @@ def test_coupled_constraints_are_refused_by_name():
 def test_a_group_lasso_that_fits_everything_is_solved_in_one_stage(rng):
     # With more features than samples of both kinds, weights of zero leave a lower answer that fits the
     # validation data too: f has its least value, which no later stage can better.
-    problem, x, y, _ = models.group_lasso(rng, 60, 12, n_samples=20, n_ones=15)
+    problem, x, y, _ = group_lasso(rng, 60, 12, n_samples=20, n_ones=15)
     x.value = np.full(12, 10.0)  # of the data's size: far larger weights leave y = 0, where f is flat
     assert problem.solve(method="meha") <= 1e-9
     assert problem.certificate.lower_value <= 1e-6
@@ -138,6 +109,6 @@ def test_a_group_lasso_that_fits_everything_is_solved_in_one_stage(rng):
 
 
 def test_a_least_value_that_is_not_reached_proves_nothing(rng):
-    problem, x, y, _ = models.group_lasso(rng, 12, 4, n_samples=20, n_ones=6)
+    problem, x, y, _ = group_lasso(rng, 12, 4, n_samples=20, n_ones=6)
     assert problem.solve(method="meha", max_steps=300) > 1.0
     assert problem.certificate.bound is None and problem.status != "optimal"

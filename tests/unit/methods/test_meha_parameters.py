@@ -6,7 +6,9 @@ and with ``-m slow`` for the paper's sizes.
 
 import numpy as np
 import pytest
-from test_meha import error, lasso, merely_convex, nonconvex, run_method, strongly_convex
+from method_runs import error, run_method
+
+from blomodel.problems.meha_paper import lasso, merely_convex, nonconvex, strongly_convex
 
 # alpha, beta, eta, gamma, c, p
 PARAMETERS = {
@@ -52,9 +54,7 @@ def true_error(label, n, candidates):
 def run_with_papers_parameters(label, n, max_iterations):
     names = ("alpha", "beta", "eta", "gamma", "c", "p")
     settings = dict(zip(names, PARAMETERS[label], strict=True))
-    run = run_method(
-        MAKE[label](n), start=start_of(label, n), max_steps=max_iterations, **settings
-    )
+    run = run_method(MAKE[label](n), start=start_of(label, n), max_steps=max_iterations, **settings)
     return true_error(label, n, run.candidates) if len(run.candidates) > 1 else np.inf
 
 

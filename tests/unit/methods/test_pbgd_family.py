@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-import blomodel.methods.all  # noqa: F401 - registers the methods
 from blomodel.errors import ModelError
 from blomodel.methods.pbgd_free import UnsuitableMethodWarning
-from blomodel.methods.registry import create_method
-from blomodel.methods.run import Run
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import Run
+from blomodel.problems.penalty_paper import example_3
 
 PENALTY = [
     ("alt-pbgd", {}),
@@ -24,9 +24,7 @@ PENALTY = [
 
 
 def run_method(problem, name, start=None, **settings):
-    run = Run(
-        model=problem.model, p=problem.parameter_values(), start=start, tolerance=1e-6, seed=0
-    )
+    run = Run(model=problem.model, p=problem.parameter_values(), start=start, tolerance=1e-6, seed=0)
     create_method(name, settings).run(run)
     return run
 
@@ -44,16 +42,6 @@ def opposite_slopes():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize(cp.square(y - x + 1)), variables=[y])
     return bm.BilevelProblem(cp.Minimize(cp.square(x) + 10 * y), [], lower)
-
-
-def wavy():
-    """Example 3, on [0, 3] x [0, 3]."""
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    g = 2 * cp.square(y - x) + x / 2 * cp.square(cp.nlp.sin(x + y))
-    lower = bm.Lower(cp.Minimize(g), [0 <= y, y <= 3], variables=[y])
-    f = cp.exp(-y + 1) / (2 + cp.nlp.cos(4 * x))
-    f += 0.5 * cp.log(cp.square(4 * x - 2) + 1) + cp.square(x)
-    return bm.BilevelProblem(cp.Minimize(f), [0 <= x, x <= 3], lower)
 
 
 @pytest.mark.parametrize(("name", "settings"), PENALTY)
@@ -155,7 +143,7 @@ def test_pbgd_free_is_silent_where_f_is_flat():
 def test_large_steps_suit_the_reduced_penalty_only(name, step, converges):
     # Both penalties have their minimum at the same x, found by a fine search.
     start = (np.zeros(1), np.zeros(1))
-    run = run_method(wavy(), name, start=start, gamma=10.0, step_size=step, max_steps=5000)
+    run = run_method(example_3(), name, start=start, gamma=10.0, step_size=step, max_steps=5000)
     assert (run.history["residual"][-1] < 1e-5) == converges
     assert (abs(run.candidates[0].x[0] - 0.36462) < 1e-4) == converges
 

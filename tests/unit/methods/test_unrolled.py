@@ -7,8 +7,8 @@ from blomodel.kernels.loops.unrolled import go_back, record_path
 from smooth_problems import logistic, lower_answer, quadratic, true_gradient
 
 import blomodel as bm
-from blomodel.analysis.sets import simple_set
-from blomodel.compiler.oracle import Oracle
+from blomodel.model.oracle import Oracle
+from blomodel.structure.sets import simple_set
 
 NONE = np.zeros(0)
 

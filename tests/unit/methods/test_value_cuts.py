@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.reformulations.value_cuts import ValueCutRelaxation
+from blomodel.reformulations.forms.value_cuts import ValueCutRelaxation
 
 
 def build(name):

@@ -1,22 +1,15 @@
 """Softmax hyper-cleaning on scikit-learn's digits (or clusters of points)."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from blomodel.kernels import machine
+from reproduce import measures
 
 import blomodel as bm
-from blomodel.compiler import fusing
-from blomodel.compiler.hoisting import signed_factor
-from blomodel.methods import directions
-
-_here = Path(__file__).parents[3] / "examples" / "reproduce" / "models.py"
-_spec = importlib.util.spec_from_file_location("models", _here)
-models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(models)
+from blomodel.compiler.passes import directions, fusing
+from blomodel.problems.global_optimality_paper import corrupted, softmax_cleaning
+from blomodel.programs.hoisting import signed_factor
 
 STEPS = {"step_size": 600.0, "inner_step_size": 0.1, "second_step_size": 0.5}
 
@@ -40,7 +33,7 @@ def images():
 @pytest.fixture(scope="module")
 def cleaning():
     features, labels = images()
-    noisy, is_wrong = models.corrupted(labels[:600], 0.5, np.random.default_rng(1))
+    noisy, is_wrong = corrupted(labels[:600], 0.5, np.random.default_rng(1))
     train, validation = (features[:600], noisy), (features[600:1200], labels[600:1200])
     return train, validation, (features[1200:], labels[1200:]), is_wrong
 
@@ -59,13 +52,13 @@ def test_wrong_labels_are_found_and_the_classifier_is_good(cleaning):
     def accuracy(matrix):
         return np.mean((features @ matrix).argmax(axis=1) == labels)
 
-    problem, x, weights = models.softmax_cleaning(train, validation)
+    problem, x, weights = softmax_cleaning(train, validation)
     solve(problem, 300)
     own = problem.solution.iterate
     np.testing.assert_array_equal(own["x"], x.value)  # here the lower level's answer took y's place only
     assert not np.allclose(own["weights"], weights.value, atol=1e-3)
     assert accuracy(own["weights"]) >= 0.93
-    assert models.f1_score(x.value < 0, is_wrong) >= 0.94
+    assert measures.f1_score(x.value < 0, is_wrong) >= 0.94
     assert accuracy(weights.value) >= 0.92
     assert problem.certificate.accepted and problem.certificate.lower_gap <= 0.1
 
@@ -76,9 +69,9 @@ def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning, monkeypat
     for module in (directions, fusing):
         monkeypatch.setattr(module, "LARGE", large)
     train, validation, _, _ = cleaning
-    problem, x, weights = models.softmax_cleaning(train, validation)
+    problem, x, weights = softmax_cleaning(train, validation)
     solve(problem, 40)
-    by_hand = models.SoftmaxPbgd(train, validation)
+    by_hand = measures.SoftmaxPbgd(train, validation)
     for _ in range(40):
         by_hand.iterate(*STEPS.values())
     # Every step of x uses the w and the y of its iteration, so that no other sequence leads here.
@@ -89,7 +82,7 @@ def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning, monkeypat
 def test_large_smooth_lower_level_is_solved_by_newton_as_by_an_interior_point_solver(cleaning):
     train, validation, _, _ = cleaning
     small = (train[0][:40], train[1][:40]), (validation[0][:40], validation[1][:40])
-    problem, x, weights = models.softmax_cleaning(*small)
+    problem, x, weights = softmax_cleaning(*small)
     program = problem.model.lower_program
     assert program.is_large_and_smooth
     at = np.linspace(-2, 2, 40)
@@ -105,7 +98,7 @@ def test_large_smooth_lower_level_is_solved_by_newton_as_by_an_interior_point_so
 
 def test_certificate_of_a_large_smooth_lower_level_refuses_a_wrong_answer(cleaning):
     train, validation, _, _ = cleaning
-    problem, x, weights = models.softmax_cleaning(train, validation)
+    problem, x, weights = softmax_cleaning(train, validation)
     at = np.zeros(x.size)
     right = problem.model.lower_program.solve(at, np.zeros(0)).y
     assert bm.certify(problem, at, right).accepted
@@ -118,7 +111,7 @@ def test_certificate_of_a_large_smooth_lower_level_refuses_a_wrong_answer(cleani
 def test_products_with_a_matrix_of_variables_go_to_blas(cleaning):
     train, validation, _, _ = cleaning
     images = np.where(np.random.default_rng(3).random(train[0].shape) < 0.2, train[0], 0.0)
-    problem, _, _ = models.softmax_cleaning((images, train[1]), validation)
+    problem, _, _ = softmax_cleaning((images, train[1]), validation)
     operations = [node.op for node in problem.model.g_grad.nodes]
     assert operations.count(machine.MATMUL) == 2
     assert machine.SPARSE not in operations

@@ -101,9 +101,7 @@ def test_model_in_cvxpy_is_the_one_in_numpy(toy):
 
 
 def test_pbgd_free_reaches_nearly_the_answer_of_alt_pbgd(toy):
-    exact = minimize_scalar(
-        lambda x: upper_loss(x, best_answer(x)), bounds=(-20, 5), method="bounded"
-    )
+    exact = minimize_scalar(lambda x: upper_loss(x, best_answer(x)), bounds=(-20, 5), method="bounded")
     x_alt, y_alt, f_alt, _, time_alt = solved(toy, "alt-pbgd")
     x_free, y_free, f_free, _, time_free = solved(toy, "pbgd-free")
     fit_alt, fit_free = lower_loss(x_alt, y_alt), lower_loss(x_free, y_free)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from problems import coupled_example, drive_to_zero, needs_solver, tracking
+from reformulation_problems import coupled_example, drive_to_zero, needs_solver, tracking
 
 import blomodel as bm
 from blomodel.errors import ReformulationError, UnsupportedAtomError
@@ -103,9 +103,13 @@ def _group_lasso(upper):
     """The answer is (1 - x/5)_+ (3, 4)."""
     x, y = cp.Variable(name="x", nonneg=True), cp.Variable(2, name="y")
     g = cp.sum_squares(y - np.array([3.0, 4.0])) / 2 + x * cp.norm(y)
-    return bm.BilevelProblem(
-        cp.Minimize(upper(x, y)), [x <= 10], bm.Lower(cp.Minimize(g), [], variables=[y])
-    ), x, y
+    return (
+        bm.BilevelProblem(
+            cp.Minimize(upper(x, y)), [x <= 10], bm.Lower(cp.Minimize(g), [], variables=[y])
+        ),
+        x,
+        y,
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,9 +159,7 @@ def test_kinks_in_x_may_stand_anywhere():
     """min over y in [-1, 1] of w(x) y with w = |x| - max(x, 1/2): y = 1 for |x| < 1/2."""
     needs_solver("ipopt")
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(
-        cp.Minimize((cp.abs(x) - cp.maximum(x, 0.5)) * y), [y >= -1, y <= 1], variables=[y]
-    )
+    lower = bm.Lower(cp.Minimize((cp.abs(x) - cp.maximum(x, 0.5)) * y), [y >= -1, y <= 1], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize((x + 0.4) ** 2 - y), [x >= -2, x <= 2], lower)
     form = problem.reformulate("kkt")
     assert form.problem.is_dnlp()

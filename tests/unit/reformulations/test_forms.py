@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from problems import coupled_example, tracking
+from reformulation_problems import coupled_example, tracking
 
 import blomodel as bm
 from blomodel.errors import DataError, ReformulationError
@@ -103,9 +103,7 @@ def test_the_reduced_penalty():
     f = [form.functions.objective(x, y) for y in grid[::20000]]
     both = np.exp(2 - grid) / (2 + np.cos(4 * x)) + gamma * (grid - 2 * x) ** 2
     rest = np.log((4 * x - 2) ** 2 + 1) / 2 + x**2
-    np.testing.assert_allclose(
-        f, np.exp(2 - grid[::20000]) / (2 + np.cos(4 * x)) + rest, rtol=1e-12
-    )
+    np.testing.assert_allclose(f, np.exp(2 - grid[::20000]) / (2 + np.cos(4 * x)) + rest, rtol=1e-12)
     assert form.functions.penalty(x, gamma) == pytest.approx(both.min() + rest - gamma * x**2, abs=1e-5)
     slope = difference(lambda w: form.functions.penalty(w[0], gamma), [x])
     np.testing.assert_allclose(form.functions.penalty_gradient(x, gamma), slope, atol=1e-3)

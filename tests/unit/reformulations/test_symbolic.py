@@ -8,10 +8,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from atom_cases import CASES, Leaves
-from problems import needs_solver
+from reformulation_problems import needs_solver
 
-from blomodel.compiler.derivatives import vjp
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import vjp
 from blomodel.errors import UnsupportedAtomError
 from blomodel.reformulations.nonlinear_language import state_expression
 from blomodel.reformulations.symbolic import gradient, pull_back

@@ -8,8 +8,8 @@ import pytest
 from latex2mathml.converter import convert
 
 import blomodel as bm
-from blomodel.report.mathematics import latex
 from blomodel.report.model_math import model_latex, model_rows
+from blomodel.text.mathematics import latex
 
 x, y = cp.Variable(name="x"), cp.Variable(name="y")
 z = cp.Variable(3, name="z")

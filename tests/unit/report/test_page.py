@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.report.text import number
+from blomodel.text.layout import number
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import blomodel as bm
-from blomodel.report.kinks import find_kinks
+from blomodel.report.curve_kinks import find_kinks
 from blomodel.report.landscape import sample
 
 

@@ -1,1 +1,0 @@
-"""Facts about a model, found before anything is chosen."""

@@ -1,0 +1,76 @@
+"""An independent check of a bilevel answer, from the model as the user wrote it.
+
+Objective and constraints are evaluated by cvxpy itself, and the lower level's optimal value comes
+from a separate solve (cvxpy's own canonicalisation, Clarabel, tight tolerances), not from the
+compiled functions that the methods use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blomodel.status import Status
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was checked about a point, and the claim that follows.
+
+    Attributes
+    ----------
+    claim : Status
+        The strongest status that the checks support.
+    accepted : bool
+        Whether the point is feasible above and optimal below, within ``tolerance``.
+    objective : float
+        Upper objective in the user's sense.
+    upper_violation, lower_violation : float
+        Largest violation of a constraint of the level, relative to 1 + the largest entry of the
+        variables in that constraint.
+    lower_value : float
+        v(x): the lower level's optimal value at x, in the user's sense.
+    lower_gap : float
+        How much better the lower level could do, relative to 1 + abs(v(x)), or to how much g varies
+        with y where that is less.
+    lower_is_unique : bool or None
+        Whether the lower minimiser looks unique; None: not known.
+    stationarity : float or None
+        Largest relative first-order decrease of f over the pieces that meet here; None: not known.
+    bound : float or None
+        No bilevel feasible point has a better upper objective than this.
+    multipliers : dict
+        Lower constraints' multipliers at x, by position.
+    follower_gaps : dict
+        With several followers: each one's own lower gap, by its name.
+    reasons : tuple of str
+        Why the claim is what it is.
+    """
+
+    claim: Status
+    accepted: bool
+    objective: float
+    upper_violation: float
+    lower_violation: float
+    lower_value: float
+    lower_gap: float
+    lower_is_unique: bool | None
+    stationarity: float | None
+    bound: float | None
+    bound_source: str
+    tolerance: float
+    checked_by: str
+    reasons: tuple[str, ...]
+    multipliers: dict[int, np.ndarray] = field(repr=False)
+    follower_gaps: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from blomodel.certification.certificate_text import format_certificate
+
+        return format_certificate(self)
+
+    def _repr_html_(self) -> str:
+        from blomodel.certification.certificate_text import certificate_html
+
+        return certificate_html(self)

@@ -1,0 +1,74 @@
+"""A certificate as a person reads it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from blomodel.text.html import BAD, GOOD, table, verdict
+from blomodel.text.layout import number
+
+if TYPE_CHECKING:
+    from blomodel.certification.certificate import Certificate
+
+
+def format_certificate(certificate: Certificate) -> str:
+    """One line for each check, then the claim and why."""
+    c = certificate
+    limit = f"{c.tolerance:g}"
+    unique = {True: "yes", False: "perhaps not", None: "not known"}[c.lower_is_unique]
+    lines = [
+        f"certificate: {c.claim.value} ({c.claim.meaning})",
+        f"  upper objective        {c.objective:.10g}",
+        f"  upper violation        {c.upper_violation:.2e}   {_verdict(c.upper_violation, c)} {limit}",
+        f"  lower violation        {c.lower_violation:.2e}   {_verdict(c.lower_violation, c)} {limit}",
+        f"  lower gap              {max(c.lower_gap, 0.0):.2e}   {_verdict(c.lower_gap, c)} {limit}"
+        f"   (lower value {c.lower_value:.8g} by {c.checked_by})",
+        f"  lower answer unique    {unique}",
+    ]
+    for name, gap in c.follower_gaps.items():
+        lines.append(f"  gap of {name:<15} {max(gap, 0.0):.2e}   {_verdict(gap, c)} {limit}")
+    if c.stationarity is not None:
+        lines.append(f"  stationarity           {c.stationarity:.2e}")
+    if c.bound is not None:
+        lines.append(f"  bound                  {c.bound:.10g}   (from {c.bound_source})")
+    title = "  because                " if c.accepted else "  refused because        "
+    for position, reason in enumerate(c.reasons):
+        lines.append((title if position == 0 else " " * len(title)) + reason)
+    return "\n".join(lines)
+
+
+def _verdict(figure: float, certificate: Certificate) -> str:
+    return "<=" if figure <= certificate.tolerance else ">"
+
+
+def certificate_html(certificate: Certificate) -> str:
+    """The checks, each with its limit, and the claim."""
+    c = certificate
+    rows = [
+        ("upper objective", number(c.objective, 10), ""),
+        ("upper violation", f"{c.upper_violation:.2e}", _judge(c.upper_violation, c.tolerance)),
+        ("lower violation", f"{c.lower_violation:.2e}", _judge(c.lower_violation, c.tolerance)),
+        ("lower gap", f"{max(c.lower_gap, 0.0):.2e}", _judge(c.lower_gap, c.tolerance)),
+        ("lower value", number(c.lower_value, 8), f"by {escape(c.checked_by)}"),
+        ("lower answer unique", *_uniqueness(c.lower_is_unique)),
+    ]
+    if c.stationarity is not None:
+        rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
+    if c.bound is not None:
+        rows.append(("bound", number(c.bound, 10), f"from {escape(c.bound_source)}"))
+    title = "because" if c.accepted else "refused because"
+    because = table([(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)])
+    return verdict(c.claim, is_accepted=c.accepted) + table(rows) + because
+
+
+def _judge(figure: float, tolerance: float) -> str:
+    if figure <= tolerance:
+        return f'<span style="color:{GOOD}">&#10003; within {tolerance:g}</span>'
+    return f'<span style="color:{BAD}">&#10007; above {tolerance:g}</span>'
+
+
+def _uniqueness(is_unique: bool | None) -> tuple[str, str]:
+    words = {True: "yes", False: "perhaps not", None: "not known"}
+    advice = "the upper level was given its choice" if is_unique is False else ""
+    return words[is_unique], advice

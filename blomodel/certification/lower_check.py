@@ -1,0 +1,139 @@
+"""The lower level solved once more at an x, by other means than the methods use.
+
+cvxpy's own canonicalisation of the model as it was written, Clarabel, tight tolerances; where cvxpy's
+rules do not accept it, the compiled lower level.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
+from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.model.multistart import MultistartLower
+from blomodel.solvers.answer import InnerStatus
+
+if TYPE_CHECKING:
+    from blomodel.model.model import Model
+    from blomodel.problem import BilevelProblem
+
+SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
+TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
+
+
+@dataclass(frozen=True)
+class LowerCheck:
+    """v(x), a minimiser and multipliers, and who found them."""
+
+    status: InnerStatus
+    value: float  # minimised
+    y: np.ndarray | None
+    duals: list[np.ndarray]
+    checked_by: str
+    is_proven: bool = True  # False: the value comes from local searches
+    reason: str = ""  # why there is no minimiser
+
+
+def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
+    """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
+
+    Where its convexity is not certain: by local searches, one of them from ``y``.
+    """
+    model, levels = problem.model, problem.levels
+    if isinstance(model.lower_solver, MultistartLower):
+        return _search_lower(problem, x, y)
+    values = list(model.x.unpack(x).values())
+    plain = [plain_copy(variable) for variable in levels.lower]
+    substitute = Substitution((*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain))
+    # A solver's tolerances are absolute for small objectives: bring such a one to size.
+    size = variation(model, x, y, problem.parameter_values())
+    factor = 1.0 / size if 0 < size < SMALL else 1.0
+    objective = cp.Minimize(factor * problem.lower.sign * substitute(problem.lower.objective.args[0]))
+    constraints = [substitute(constraint) for constraint in problem.lower.constraints]
+    for variable, copy in zip(levels.lower, plain, strict=True):
+        constraints += attribute_constraints(variable, copy)
+    lower = cp.Problem(objective, constraints)
+    if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
+        solved = _solve_by_cvxpy(lower, plain, list(model.y.unpack(y).values()))
+        if solved is not None:
+            duals = [dual / factor for dual in solved.duals]
+            return replace(solved, value=solved.value / factor, duals=duals)
+    return _search_lower(problem, x, y)
+
+
+def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
+    """By how much g changes when y moves by about its own size: largest slope times move."""
+    move = 1 + np.abs(y)
+    slopes = [model.g_grad(x, at, p)[x.size :] for at in (y, y + move, y - move)]
+    finite = [np.abs(slope) * move for slope in slopes if np.all(np.isfinite(slope))]
+    return float(max((change.max(initial=0) for change in finite), default=0.0))
+
+
+def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
+    """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
+    model = problem.model
+    p = problem.parameter_values()
+    answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
+    by = "the exact quadratic form of the lower level"
+    if is_proven and model.lower_program.is_large_and_smooth:
+        by = "Newton's method; convex by cvxpy's rules"
+    elif is_proven and model.lower_program.kind == "conic":
+        by = "Clarabel on the compiled lower level"
+    if not is_proven:
+        by = f"{answer.solver or 'local searches'}, not a proof"
+    has_point = answer.status.has_point
+    found = answer.y if has_point else None
+    return LowerCheck(answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason)
+
+
+def _solve_by_cvxpy(
+    lower: cp.Problem, variables: list[cp.Variable], values: list[np.ndarray]
+) -> LowerCheck | None:
+    """Solve the program; a variable that it does not hold keeps the given value."""
+    saved = [(leaf, leaf.value) for leaf in variables]
+    y = None
+    try:
+        for leaf, value in zip(variables, values, strict=True):
+            leaf.save_value(value)
+        is_solved = any(_has_settled(lower, tolerance) for tolerance in TOLERANCES)
+        if is_solved and lower.status == cp.OPTIMAL:
+            y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
+    finally:
+        for leaf, value in saved:
+            leaf.save_value(value)
+    if not is_solved:
+        return None
+    status = {
+        cp.OPTIMAL: InnerStatus.OPTIMAL,
+        cp.INFEASIBLE: InnerStatus.INFEASIBLE,
+        cp.UNBOUNDED: InnerStatus.UNBOUNDED,
+    }[lower.status]
+    duals = [_dual(constraint) for constraint in lower.constraints] if y is not None else []
+    return LowerCheck(status, float(lower.value), y, duals, "cvxpy and Clarabel")
+
+
+def _has_settled(lower: cp.Problem, tolerance: float) -> bool:
+    """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
+    limits = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+            lower.solve(solver=cp.CLARABEL, max_iter=200, **limits)
+    except cp.SolverError:
+        return False
+    return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
+
+
+def _dual(constraint: Constraint) -> np.ndarray:
+    value = constraint.dual_value
+    if value is None:
+        return np.zeros(constraint.size)
+    if isinstance(value, list | tuple):
+        return np.concatenate([np.ravel(part, order="F") for part in value])
+    return np.asarray(value, dtype=float)

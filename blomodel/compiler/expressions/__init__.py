@@ -1,0 +1,1 @@
+"""What can be known and rewritten of a cvxpy expression before it becomes a tape."""

@@ -1,0 +1,205 @@
+"""How the outputs of a tape depend on one block: as polynomials of degree at most two, or not.
+
+Every element of every node carries, for the terms of degree 0, 1 and 2 in the variable, a class
+that tells how the coefficients of these terms depend on another block. The classes are upper
+bounds: cancellation is not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.compiler.tape import Node, Tape
+from blomodel.kernels import machine as op
+
+ABSENT, CONSTANT, AFFINE, NONLINEAR = range(4)  # classes of coefficients
+NOT_POLYNOMIAL = 99  # the degree of everything that is no polynomial of degree two or less
+
+# The class of a product of coefficients of two classes.
+_PRODUCT = np.array([[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 3], [0, 3, 3, 3]], dtype=np.int8)
+# Pairs of thresholds that a product's factors must reach for it to reach 1, 2 or 3.
+_REACHED_BY = {1: [(1, 1)], 2: [(2, 1), (1, 2)], 3: [(3, 1), (1, 3), (2, 2)]}
+
+
+@dataclass(frozen=True)
+class PolynomialFacts:
+    """What is known of each output element.
+
+    Attributes
+    ----------
+    degree : (n_outputs,) int array
+        Degree in the variable: 0, 1, 2, or 99 for no polynomial of degree at most 2.
+    coefficient_class : (n_outputs, 3) int array
+        For the terms of degree 0, 1 and 2: 0 absent, 1 constant, 2 affine in the coefficient
+        block, 3 nonlinear in it. All 3 where the degree is 99.
+    """
+
+    degree: np.ndarray
+    coefficient_class: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    classes: np.ndarray  # (size, 3)
+    other: np.ndarray  # (size,) whether it is no polynomial
+
+
+def polynomial(tape: Tape, variable: str = "y", coefficient: str = "x") -> PolynomialFacts:
+    """Classify each output element as a polynomial in one block with coefficients in another."""
+    states: list[_State] = []
+    for node in tape.nodes:
+        if node.op == op.INPUT:
+            states.append(_leaf(tape.input_names[node.data], node.size, variable, coefficient))
+        else:
+            states.append(_propagate(tape, node, [states[arg] for arg in node.args]))
+    result = states[tape.output]
+    classes = np.where(result.other[:, None], NONLINEAR, result.classes).astype(int)
+    present = np.where(classes > 0, np.arange(3), 0)
+    degree = np.where(result.other, NOT_POLYNOMIAL, present.max(axis=1, initial=0))
+    return PolynomialFacts(degree, classes)
+
+
+def _leaf(name: str, size: int, variable: str, coefficient: str) -> _State:
+    classes = np.zeros((size, 3), dtype=np.int8)
+    if name == variable:
+        classes[:, 1] = CONSTANT
+    else:
+        classes[:, 0] = AFFINE if name == coefficient else CONSTANT
+    return _State(classes, np.zeros(size, dtype=bool))
+
+
+def _propagate(tape: Tape, node: Node, args: list[_State]) -> _State:
+    if node.op == op.CONSTANT:
+        classes = np.zeros((node.size, 3), dtype=np.int8)
+        classes[:, 0] = node.data != 0.0
+        return _State(classes, np.zeros(node.size, dtype=bool))
+    if node.op in (op.NEG, op.FREEZE):
+        return args[0]
+    if node.op in (op.ADD, op.SUB):
+        left, right = args
+        return _State(np.maximum(left.classes, right.classes), np.logical_or(left.other, right.other))
+    if node.op == op.MUL:
+        return _product(*args)
+    if node.op in (op.DIV, op.SAFE_DIV):
+        return _product(args[0], _nonlinear(args[1:]))
+    if node.op in op.UNARY or node.op in op.BINARY:
+        return _nonlinear(args)
+    if node.op == op.MATMUL:
+        return _matmul(node, *args)
+    if node.op in (op.FILL, op.SELECT, op.SUM, op.CUMSUM, op.SPARSE):
+        indicators = np.concatenate([_indicators(arg) for arg in args])
+        return _from_indicators(_join(node, indicators))
+    count, length, _ = node.data
+    indicators = _indicators(args[0]).reshape(count, length, -1)
+    run = _nonlinear([_from_indicators(np.logical_or.reduce(indicators, axis=1))])
+    if node.size == count:
+        return run
+    return _State(np.repeat(run.classes, length, axis=0), np.repeat(run.other, length))
+
+
+def _nonlinear(args: list[_State]) -> _State:
+    """Any function of the arguments: constant, or nonlinear in the coefficients."""
+    highest = args[0].classes[:, 0]
+    other = args[0].other | args[0].classes[:, 1:].any(axis=1)
+    for arg in args[1:]:
+        highest = np.maximum(highest, arg.classes[:, 0])
+        other = other | arg.other | arg.classes[:, 1:].any(axis=1)
+    classes = np.zeros((len(highest), 3), dtype=np.int8)
+    classes[:, 0] = np.where(highest > CONSTANT, NONLINEAR, CONSTANT)
+    return _State(classes, np.broadcast_to(other, highest.shape))
+
+
+def _product(left: _State, right: _State) -> _State:
+    other = np.logical_or(left.other, right.other)
+    classes = np.zeros((len(other), 3), dtype=np.int8)
+    for i in range(3):
+        for j in range(3):
+            term = _PRODUCT[left.classes[:, i], right.classes[:, j]]
+            if i + j <= 2:
+                classes[:, i + j] = np.maximum(classes[:, i + j], term)
+            else:
+                other = other | (term > 0)
+    return _State(classes, other)
+
+
+def _indicators(state: _State) -> np.ndarray:
+    """Columns: class of each degree at least 1, 2, 3; then whether it is no polynomial."""
+    reached = [state.classes >= threshold for threshold in (1, 2, 3)]
+    return np.concatenate([*reached, state.other[:, None]], axis=1)
+
+
+def _from_indicators(indicators: np.ndarray) -> _State:
+    classes = indicators[:, :9].reshape(-1, 3, 3).sum(axis=1, dtype=np.int8)
+    return _State(classes, indicators[:, 9])
+
+
+def _join(node: Node, indicators: np.ndarray) -> np.ndarray:
+    """Which indicators reach each element of a node that adds elements up."""
+    if node.op == op.FILL:
+        return np.broadcast_to(indicators, (node.size, indicators.shape[1]))
+    if node.op == op.SELECT:
+        source, target = node.data
+        if target is None:
+            return indicators[source]
+        joined = np.zeros((node.size, indicators.shape[1]), dtype=bool)
+        np.logical_or.at(joined, target, indicators[source])
+        return joined
+    if node.op == op.SPARSE:
+        matrix, columns = node.data
+        pattern = abs(matrix.csr).sign()
+        per_column = indicators.reshape(columns, matrix.shape[1], -1)
+        return np.concatenate([pattern @ part.astype(float) > 0 for part in per_column])
+    count, length, backwards = node.data
+    runs = indicators.reshape(count, length, -1)
+    if node.op == op.SUM:
+        return np.logical_or.reduce(runs, axis=1)
+    runs = runs[:, ::-1] if backwards else runs
+    runs = np.logical_or.accumulate(runs, axis=1)
+    return (runs[:, ::-1] if backwards else runs).reshape(node.size, -1)
+
+
+def _is_constant(state: _State) -> bool:
+    return not state.other.any() and bool(np.all(state.classes <= (CONSTANT, 0, 0)))
+
+
+def _as_matrix(values: np.ndarray, rows: int, columns: int, flipped: bool) -> np.ndarray:
+    """A matrix stored by columns, perhaps transposed, with float entries for fast products."""
+    matrix = values.reshape((columns, rows) if flipped else (rows, columns), order="F")
+    return (matrix.T if flipped else matrix).astype(np.float32)
+
+
+def _matmul(node: Node, left: _State, right: _State) -> _State:
+    m, k, n, transposed = node.data
+    left_shape = (m, k, transposed % 2 == 1)
+    right_shape = (k, n, transposed >= 2)
+    if _is_constant(left):
+        pattern = _as_matrix(left.classes[:, 0], *left_shape)
+        columns = [_as_matrix(each, *right_shape) for each in _indicators(right).T]
+        joined = [(pattern @ column > 0).ravel(order="F") for column in columns]
+        return _from_indicators(np.stack(joined, axis=1))
+    if _is_constant(right):
+        pattern = _as_matrix(right.classes[:, 0], *right_shape)
+        columns = [_as_matrix(each, *left_shape) for each in _indicators(left).T]
+        joined = [(column @ pattern > 0).ravel(order="F") for column in columns]
+        return _from_indicators(np.stack(joined, axis=1))
+    a = [_as_matrix(each, *left_shape) for each in _indicators(left).T]
+    b = [_as_matrix(each, *right_shape) for each in _indicators(right).T]
+    reached = np.zeros((3, 4, m, n), dtype=bool)  # degree, threshold
+    other = np.logical_or.outer(np.max(a[9], axis=1), np.max(b[9], axis=0))
+    for i in range(3):
+        for j in range(3):
+            for threshold, pairs in _REACHED_BY.items():
+                for s, t in pairs:
+                    x, y = a[3 * (s - 1) + i], b[3 * (t - 1) + j]
+                    if not x.any() or not y.any():
+                        continue
+                    present = x @ y > 0
+                    if i + j <= 2:
+                        reached[i + j, threshold] |= present
+                    else:
+                        other |= present
+    classes = reached.sum(axis=1, dtype=np.int8)  # thresholds are nested, so they count up
+    flat = [matrix.ravel(order="F") for matrix in classes]
+    return _State(np.stack(flat, axis=1), other.ravel(order="F"))

@@ -1,0 +1,181 @@
+"""Which leaf belongs to which level, and the checks on a model before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.errors import DataError, LevelError, ModelError, VariableTypeError
+from blomodel.text.shorten import shorten
+
+REFUSED_ATTRIBUTES = ("integer", "boolean", "complex", "imag", "hermitian")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The leaves of a bilevel problem by level, in the order in which they first occur."""
+
+    upper: tuple[cp.Variable, ...]
+    lower: tuple[cp.Variable, ...]
+    parameters: tuple[cp.Parameter, ...]
+
+
+def check_objective(objective: object, level: str) -> None:
+    """Refuse anything but cp.Minimize or cp.Maximize of a real expression."""
+    if not isinstance(objective, cp.Minimize | cp.Maximize):
+        raise ModelError(
+            f"The {level} objective is {shorten(objective)!r}, a {type(objective).__name__}; "
+            "wrap it in cp.Minimize(...) or cp.Maximize(...)."
+        )
+
+
+def check_constraints(constraints: object, level: str) -> list[Constraint]:
+    """The constraints as a list, refusing what is not a cvxpy constraint."""
+    if isinstance(constraints, Constraint):
+        raise ModelError(f"The {level} constraints must be a list; write [{shorten(constraints)}].")
+    if not isinstance(constraints, Iterable):
+        raise ModelError(f"The {level} constraints must be a list of cvxpy constraints.")
+    checked = list(constraints)
+    for position, constraint in enumerate(checked):
+        if isinstance(constraint, bool | np.bool_):
+            raise ModelError(
+                f"Constraint {position} of the {level} level is the plain value {constraint}: both "
+                "sides were numbers, so Python compared them. Use a cvxpy expression on one side."
+            )
+        if not isinstance(constraint, Constraint):
+            raise ModelError(
+                f"Constraint {position} of the {level} level is {shorten(constraint)!r}, a "
+                f"{type(constraint).__name__}, not a cvxpy constraint such as y <= x."
+            )
+    return checked
+
+
+def check_lower_variables(variables: object) -> tuple[cp.Variable, ...]:
+    """The declared lower variables, refusing expressions, repetitions and an empty list."""
+    if isinstance(variables, cp.Variable):
+        variables = [variables]
+    if variables is None or not isinstance(variables, Iterable):
+        raise ModelError("Lower needs variables=[...]: the cvxpy variables that it decides.")
+    declared = tuple(variables)
+    if not declared:
+        raise LevelError("Lower got variables=[]; name at least one variable that it decides.")
+    for variable in declared:
+        if not isinstance(variable, cp.Variable):
+            raise ModelError(
+                f"{shorten(variable)!r} in variables=[...] is a {type(variable).__name__}; list whole "
+                "cp.Variable objects (split a variable in two if each level decides a part)."
+            )
+    if len({variable.id for variable in declared}) < len(declared):
+        raise LevelError("A variable occurs twice in variables=[...] of the lower level.")
+    return declared
+
+
+def check_ranking(objective: cp.Expression, variables: Sequence[cp.Variable], name: str) -> None:
+    """Refuse an objective of the lower level that holds nothing the level decides."""
+    decided = {variable.id for variable in variables}
+    if not decided & {variable.id for variable in objective.variables()}:
+        names = ", ".join(variable.name() for variable in variables)
+        raise ModelError(
+            f"The lower objective {shorten(objective)!r} of {name} holds none of the lower variables "
+            f"({names}), so it ranks no answer; put them into it, or move the constraints up."
+        )
+
+
+def sort_levels(
+    upper_parts: Sequence[cp.Expression | Constraint],
+    lower_objective: cp.Expression,
+    lower_constraints: Sequence[Constraint],
+    lower_variables: Sequence[cp.Variable],
+    declared_upper: Sequence[cp.Variable] | None,
+) -> Levels:
+    """Sort every leaf into its level and check that each belongs to exactly one.
+
+    Raises
+    ------
+    LevelError
+        When a variable has no level or two.
+    """
+    lower_ids = {variable.id for variable in lower_variables}
+    seen: dict[int, cp.Variable] = {}
+    parameters: dict[int, cp.Parameter] = {}
+    for part in (*upper_parts, lower_objective, *lower_constraints):
+        for variable in part.variables():
+            seen.setdefault(variable.id, variable)
+        for parameter in part.parameters():
+            parameters.setdefault(parameter.id, parameter)
+    for variable in lower_variables:
+        # A variable of the upper level alone is one whose every value is a lower answer.
+        if variable.id not in seen:
+            raise LevelError(
+                f"'{variable.name()}' is declared a lower variable but occurs in neither level, so "
+                "nothing decides it; drop it from variables=[...]."
+            )
+    upper = tuple(variable for key, variable in seen.items() if key not in lower_ids)
+    if declared_upper is not None:
+        upper = _check_declared(upper, tuple(declared_upper), lower_ids)
+    for variable in (*upper, *lower_variables):
+        _check_type(variable)
+    return Levels(upper, tuple(lower_variables), tuple(parameters.values()))
+
+
+def _check_declared(
+    occurring: tuple[cp.Variable, ...], declared: tuple[cp.Variable, ...], lower_ids: set[int]
+) -> tuple[cp.Variable, ...]:
+    declared_ids = {variable.id for variable in declared}
+    for variable in declared:
+        if variable.id in lower_ids:
+            raise LevelError(
+                f"'{variable.name()}' is declared at both levels; the level that decides it is the "
+                "only one that may list it (the other may still use it)."
+            )
+    for variable in occurring:
+        if variable.id not in declared_ids:
+            raise LevelError(
+                f"'{variable.name()}' occurs but is declared at no level; add it to the variables of "
+                "the upper or of the lower level, or leave out the upper list altogether."
+            )
+    return tuple(variable for variable in declared if variable.id in {v.id for v in occurring})
+
+
+def _check_type(variable: cp.Variable) -> None:
+    for attribute in REFUSED_ATTRIBUTES:
+        if variable.attributes.get(attribute):
+            raise VariableTypeError(
+                f"'{variable.name()}' is declared {attribute}=True; only real continuous variables "
+                "are supported. Relax it to a continuous variable with bounds, or enumerate its "
+                "values and solve one problem for each."
+            )
+
+
+def check_constants(parts: Sequence[cp.Expression | Constraint]) -> None:
+    """Refuse NaN and infinite numbers inside the model, naming the expression that holds them."""
+    for part in parts:
+        for constant in part.constants():
+            value = constant.value
+            numbers = value.data if hasattr(value, "tocsr") else np.asarray(value)
+            if np.iscomplexobj(numbers):
+                raise DataError(f"Complex data in {shorten(part)!r}; only real data are supported.")
+            if not np.all(np.isfinite(numbers)):
+                kind = "NaN" if np.any(np.isnan(numbers)) else "infinite"
+                raise DataError(
+                    f"{kind} data in {shorten(part)!r}; replace it by finite numbers (drop a "
+                    "constraint whose bound is infinite)."
+                )
+
+
+def check_parameters(parameters: Sequence[cp.Parameter]) -> None:
+    """Refuse parameters without a value or with a value that is not finite."""
+    for parameter in parameters:
+        if parameter.value is None:
+            raise DataError(
+                f"Parameter '{parameter.name()}' has no value; set {parameter.name()}.value before "
+                "solve()."
+            )
+        value = parameter.value
+        numbers = value.data if hasattr(value, "tocsr") else np.asarray(value)
+        if not np.all(np.isfinite(numbers)):
+            raise DataError(f"Parameter '{parameter.name()}' holds NaN or infinite values.")

@@ -1,1 +1,0 @@
-"""Solvers for the single-level problems inside a method, one file each."""

@@ -1,0 +1,1 @@
+"""What every run of a method has: limits, candidates, starts, slices, processes, the registry."""

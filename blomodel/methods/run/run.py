@@ -1,0 +1,291 @@
+"""One run of a method: limits, history, and every candidate point found on the way."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+import numpy as np
+
+from blomodel.compiler.passes.intervals import intervals
+from blomodel.model.model import Model
+from blomodel.model.multistart import MultistartLower
+from blomodel.solvers.answer import InnerStatus
+
+EXACT = 1e-12  # relative lower gaps below this are rounding
+MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
+MAX_MEASURED = 300  # lower unknowns and rows up to which the gap of a watched point is measured
+
+
+def _empty_history() -> dict[str, list[float]]:
+    return defaultdict(list)
+
+
+class StopRun(Exception):
+    """Raised inside a method when a limit is reached; the candidates found so far are kept."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A point that a method proposes, measured with the method's own functions."""
+
+    x: np.ndarray
+    y: np.ndarray
+    value: float  # upper objective, minimised
+    violation: float  # largest violation of any row, relative to the size of the point
+    gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
+    bias: float  # what gap and violation may have bought in the upper objective
+    source: str
+
+    @property
+    def cautious_value(self) -> float:
+        """The value, less what may come from not being quite feasible or lower-optimal."""
+        return self.value + self.bias
+
+    @property
+    def error(self) -> float:
+        """How far the point is from being bilevel feasible."""
+        return max(self.violation, self.gap)
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """What a method leaves behind."""
+
+    iterations: int = 0
+    evaluations: int = 0
+    history: dict[str, list[float]] = field(default_factory=_empty_history)
+    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
+    candidates: list[Candidate] = field(default_factory=list)
+    bound: float = -np.inf  # no feasible point has a smaller upper objective
+    bound_source: str = ""
+    notes: list[str] = field(default_factory=list)
+    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
+    is_infeasible: bool = False
+    is_unbounded: bool = False
+    stopped_by: str | None = None
+
+
+@dataclass
+class Run(Findings):
+    """What a method is given and what it leaves behind."""
+
+    model: Model
+    p: np.ndarray
+    start: tuple[np.ndarray, np.ndarray | None] | None
+    tolerance: float
+    seed: int
+    time_limit: float | None = None
+    max_iterations: int | None = None
+    n_jobs: int = 1
+    progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
+    watched: tuple[np.ndarray, np.ndarray] | None = None
+    next_gap: int = 1  # iterations after which the gap of the watched point is measured next
+    began: float = field(default_factory=time.perf_counter)
+
+    def on(self, model: Model, start: tuple[np.ndarray, np.ndarray | None] | None) -> Run:
+        """A run of an equivalent model under the same limits, which has found nothing yet."""
+        iterations = self.max_iterations
+        return Run(
+            model=model,
+            p=self.p,
+            start=start,
+            tolerance=self.tolerance,
+            seed=self.seed,
+            time_limit=self.time_limit,
+            max_iterations=None if iterations is None else iterations - self.iterations,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+            began=self.began,
+        )
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return time.perf_counter() - self.began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the time limit."""
+        return np.inf if self.time_limit is None else self.time_limit - self.elapsed
+
+    def check_limits(self) -> None:
+        """Raise StopRun when the time is over or the iterations are used up."""
+        if self.remaining <= 0:
+            raise StopRun("time limit")
+        if self.max_iterations is not None and self.iterations >= self.max_iterations:
+            raise StopRun("iteration limit")
+
+    def watch(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Look at these arrays, which a compiled loop moves, at every step to come."""
+        self.watched = (x, y)
+
+    def watched_gap(self, count: int) -> dict[str, float]:
+        """Lower gap of the watched point, or its violation where that is larger; often nothing.
+
+        Measured after numbers of iterations that grow by a quarter, and only where a lower answer is
+        cheap and proven. These numbers do not depend on the clock: each lower solve starts from the last
+        one, and a busy machine shall give the same answer as an idle one.
+
+        Parameters
+        ----------
+        count : int
+            Iterations since the last step.
+        """
+        done = self.iterations + count
+        if self.watched is None or done < self.next_gap:
+            return {}
+        self.next_gap, model = math.ceil(1.25 * done), self.model
+        size = model.y.size + len(model.lower_in) + len(model.lower_eq)
+        if size > MAX_MEASURED or isinstance(model.lower_solver, MultistartLower):
+            return {}
+        x, y = self.watched
+        answer, is_proven = model.solve_lower(x, self.p, y)
+        if not answer.status.has_point or not is_proven:
+            return {}
+        gap = (float(model.g(x, y, self.p)[0]) - answer.value) / (1 + abs(answer.value))
+        return {"gap": max(gap, self.violation(x, y))}
+
+    def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
+        """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
+        self.iterations += count
+        if x is None and self.watched is not None:
+            here, y = self.watched
+            x = here if here.size <= MAX_WATCHED else None
+            if "value" not in figures:
+                figures["value"] = float(self.model.f(here, y, self.p)[0])
+        self.path.append(None if x is None else np.array(x, dtype=float))
+        n_before = len(self.history["time"])
+        for name, figure in {"time": self.elapsed, "iteration": self.iterations, **figures}.items():
+            column = self.history[name]
+            # Parts of a method that came before may not have had this figure.
+            column.extend([np.nan] * (n_before - len(column)))
+            column.append(float(figure))
+        if self.progress is not None:
+            self.progress(self.iterations, figures)
+        self.check_limits()
+
+    def record(self) -> dict[str, np.ndarray]:
+        """The history as arrays with a row for each step, NaN where a step lacks a figure."""
+        n_steps = len(self.history["time"])
+        columns = {
+            name: np.array([*column[:n_steps], *[np.nan] * (n_steps - len(column))])
+            for name, column in self.history.items()
+        }
+        if any(x is not None for x in self.path):
+            unknown = np.full(self.model.x.size, np.nan)
+            columns["x"] = np.array([unknown if x is None else x for x in self.path[:n_steps]])
+        return columns
+
+    @property
+    def findings(self) -> Findings:
+        """What was found, without the model."""
+        return Findings(**{part.name: getattr(self, part.name) for part in fields(Findings)})
+
+    def absorb(self, other: Findings) -> None:
+        """Take over what a run of the same problem found elsewhere; stop if it met a limit."""
+        n_before = len(self.history["time"])
+        for name, figures in other.history.items():
+            column = self.history[name]
+            column.extend([np.nan] * (n_before - len(column)))
+            earlier = self.iterations if name == "iteration" else 0
+            column.extend(figure + earlier for figure in figures)
+        self.path += other.path
+        self.iterations += other.iterations
+        self.evaluations += other.evaluations
+        self.candidates += other.candidates
+        self.tried += other.tried
+        for note in other.notes:
+            self.note(note)
+        if other.bound > self.bound:
+            self.bound, self.bound_source = other.bound, other.bound_source
+        self.is_infeasible |= other.is_infeasible
+        self.is_unbounded |= other.is_unbounded
+        if other.stopped_by is not None:
+            raise StopRun(other.stopped_by)
+
+    def note(self, text: str) -> None:
+        """Keep a remark for the report."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def propose(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
+        """Measure a point and keep it."""
+        candidate = self.measure(x, y, source)
+        self.keep(candidate)
+        return candidate
+
+    def keep(self, candidate: Candidate) -> None:
+        """Remember a candidate for the end of the run."""
+        if np.isfinite(candidate.value):
+            self.candidates.append(candidate)
+
+    def measure(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
+        """Value, violation and lower gap of a point."""
+        model, p = self.model, self.p
+        x, y = np.array(x, dtype=float), np.array(y, dtype=float)
+        answer, _ = model.solve_lower(x, p, y)
+        self.tried.append((x, answer.status))
+        gap, bias, violation = np.inf, np.inf, self.violation(x, y)
+        if answer.status.has_point:
+            gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
+            # An absolute gap of eps lets y move by about sqrt(eps), a violation of eps lets the point
+            # move by eps, and f by its slope times that.
+            slope = np.linalg.norm(model.f_grad(x, y, p))
+            move = np.sqrt(max(gap - EXACT, 0.0) * (1 + abs(answer.value)))
+            bias = 3.0 * slope * (move + violation)
+        return Candidate(
+            x=x,
+            y=y,
+            value=float(model.f(x, y, p)[0]),
+            violation=violation,
+            gap=gap,
+            bias=bias,
+            source=source,
+        )
+
+    def violation(self, x: np.ndarray, y: np.ndarray) -> float:
+        """Largest violation of any row of either level, relative to the size of the point."""
+        model, p = self.model, self.p
+        scale = 1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))
+        worst = 0.0
+        for rows in (model.upper_in, model.lower_in):
+            worst = max(worst, rows.values(x, y, p).max(initial=0))
+        for rows in (model.upper_eq, model.lower_eq):
+            worst = max(worst, np.abs(rows.values(x, y, p)).max(initial=0))
+        return worst / scale
+
+    def is_acceptable(self, candidate: Candidate) -> bool:
+        """Whether a candidate is bilevel feasible within the tolerance."""
+        return candidate.error <= self.tolerance
+
+    @cached_property
+    def least_value(self) -> float:
+        """What f cannot fall below by its formula and the bounds on single variables; may be -inf."""
+        model, p = self.model, self.p
+        ranges = {"x": model.bounds(p), "y": model.y_bounds, "p": (p, p)}
+        return float(intervals(model.f, ranges)[0][0])
+
+    def reaches_least_value(self, value: float) -> bool:
+        """Whether no point at all has a better upper objective than this, within the tolerance."""
+        least = self.least_value
+        return bool(np.isfinite(least) and value <= least + self.tolerance * (1 + abs(least)))
+
+    def best(self) -> Candidate | None:
+        """The best acceptable candidate."""
+        acceptable = [c for c in self.candidates if self.is_acceptable(c)]
+        return min(acceptable, key=lambda c: c.cautious_value) if acceptable else None
+
+    def ranking(self) -> list[Candidate]:
+        """Acceptable candidates by value, then the others by how wrong they are."""
+        good = sorted(filter(self.is_acceptable, self.candidates), key=lambda c: c.cautious_value)
+        rest = sorted((c for c in self.candidates if not self.is_acceptable(c)), key=lambda c: c.error)
+        return [*good, *rest]

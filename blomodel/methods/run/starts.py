@@ -1,0 +1,120 @@
+"""Start points for a search that looks for the best solution, not the nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blomodel.errors import NonconvexLowerError
+from blomodel.methods.run.run import Run
+from blomodel.model.model import Model
+from blomodel.solvers.answer import InnerStatus
+
+Point = tuple[np.ndarray, np.ndarray]
+
+
+def relaxed_solution(run: Run) -> Point | None:
+    """Minimise the upper objective over both levels' constraints; its value bounds every answer."""
+    model, n_x = run.model, run.model.x.size
+    try:
+        answer = model.relaxation_program.solve(np.empty(0), run.p)
+    except NonconvexLowerError:
+        return None
+    if answer.status is InnerStatus.INFEASIBLE:
+        run.is_infeasible = True
+        run.note("no point satisfies the constraints of both levels together")
+    parts = [model.f_expression, *model.upper_constraints, *model.lower_constraints]
+    is_bound = answer.status is InnerStatus.OPTIMAL and model.unproven_domain(parts) is None
+    if is_bound and answer.value > run.bound:
+        run.bound, run.bound_source = answer.value, "both levels' constraints alone"
+    if not answer.status.has_point:
+        return None
+    return answer.y[:n_x], answer.y[n_x:]
+
+
+def nearest_allowed(run: Run, x: np.ndarray) -> Point | None:
+    """The point nearest to x at which both levels' constraints hold."""
+    model, n_x = run.model, run.model.x.size
+    try:
+        answer = model.projection_program.solve(np.empty(0), np.concatenate([run.p, x]))
+    except NonconvexLowerError:
+        return _clip(model, run.p, x)
+    if answer.status is InnerStatus.INFEASIBLE:
+        run.is_infeasible = True
+        run.note("no point satisfies the constraints of both levels together")
+    if not answer.status.has_point:
+        return None
+    return answer.y[:n_x], answer.y[n_x:]
+
+
+def _clip(model: Model, p: np.ndarray, x: np.ndarray) -> Point:
+    """Without convex constraints only the bounds on x can be met for certain."""
+    return np.clip(x, *model.bounds(p)), np.zeros(model.y.size)
+
+
+def find_starts(run: Run, count: int) -> list[Point]:
+    """The user's point, the relaxed solution, and points spread over the range of x."""
+    wishes: list[np.ndarray] = []
+    starts: list[Point] = []
+    if run.start is not None:
+        wishes.append(run.start[0])
+    relaxed = relaxed_solution(run)
+    if run.is_infeasible:
+        return []
+    if relaxed is not None:
+        starts.append(relaxed)
+    center = wishes[0] if wishes else (relaxed[0] if relaxed else np.zeros(run.model.x.size))
+    wishes += spread(run.model.bounds(run.p), center, count - len(wishes) - len(starts), run.seed)
+    for wish in wishes:
+        run.check_limits()
+        start = nearest_allowed(run, wish)
+        if run.is_infeasible:
+            return []
+        if start is not None and not _is_known(start, starts):
+            starts.append(start)
+    return starts
+
+
+def _is_known(point: Point, known: list[Point]) -> bool:
+    scale = 1e-6 * (1 + np.abs(point[0]).max(initial=0))
+    return any(np.abs(point[0] - other[0]).max(initial=0) <= scale for other in known)
+
+
+def spread(
+    bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int, seed: int
+) -> list[np.ndarray]:
+    """Points of a Halton sequence in the box; an open side is closed at some distance from center."""
+    if count <= 0:
+        return []
+    reach = 5.0 * (1 + np.abs(center))
+    lower, upper = bounds
+    low = np.where(np.isfinite(lower), lower, np.minimum(center, upper) - reach)
+    high = np.where(np.isfinite(upper), upper, np.maximum(center, lower) + reach)
+    middle = (low + high) / 2
+    if count == 1:
+        return [middle]
+    from scipy.stats import qmc
+
+    sample = qmc.Halton(len(center), rng=np.random.default_rng(seed)).random(count - 1)
+    return [middle, *(low + sample * (high - low))]
+
+
+def has_only_bounds(run: Run) -> bool:
+    """Whether the upper rows are nothing but bounds on single variables."""
+    model = run.model
+    if len(model.upper_eq) or model.upper_in.spectral or model.coupling_constraints:
+        return False
+    if len(model.upper_in) == 0:
+        return True
+    jacobian = model.upper_in.linearise(np.zeros(model.x.size), np.zeros(model.y.size), run.p).in_x
+    lower, upper = model.bounds(run.p)
+    n_bounds = np.isfinite(lower).sum() + np.isfinite(upper).sum()
+    entries = np.diff(jacobian.indptr)
+    return bool(np.all(entries == 1) and n_bounds >= len(model.upper_in))
+
+
+def project_onto_x(run: Run, x: np.ndarray) -> np.ndarray:
+    """The nearest point of X; where X is more than bounds, of the x that both levels' rows allow."""
+    if has_only_bounds(run):
+        return np.clip(x, *run.model.bounds(run.p))
+    nearest = nearest_allowed(run, x)
+    return x if nearest is None else nearest[0]

@@ -1,0 +1,153 @@
+"""Shared by grid and random search: the value of f at the lower answer of many x."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.methods.requirements.needs import check_needs
+from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.run import Run
+
+Found = tuple[float, np.ndarray, np.ndarray]  # value, x, y
+
+KEPT = 3  # points of each list proposed at the end
+CLEAN = 1e-10  # violations below this are rounding
+BATCH = 50  # points that count as one step of the history
+
+
+class Search:
+    """Evaluates f(x, y(x)) point by point and remembers the best allowed points."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.run, self.name = run, name
+        self.best: list[Found] = []
+        self._clean: list[Found] = []  # the best that violate nothing at all
+        self._near = np.zeros(run.model.y.size)
+        if run.start is not None and run.start[1] is not None:
+            self._near = run.start[1]
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on x; an open side is closed at some distance from the start."""
+        run = self.run
+        low, high = run.model.bounds(run.p)
+        if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
+            return low, high
+        center = np.zeros(low.size) if run.start is None else run.start[0]
+        center = np.clip(center, low, high)
+        reach = 5.0 * (1 + np.abs(center))
+        run.note(f"{self.name}: x has open sides; searched within {reach.max():g} of the start")
+        return (
+            np.where(np.isfinite(low), low, center - reach),
+            np.where(np.isfinite(high), high, center + reach),
+        )
+
+    def evaluate(self, points: np.ndarray) -> None:
+        """Look at many x, one to a row."""
+        for begin in range(0, len(points), BATCH):
+            batch = points[begin : begin + BATCH]
+            for x in batch:
+                self.run.check_limits()
+                self._look(np.ascontiguousarray(x))
+            figure = self.best[0][0] if self.best else np.nan
+            self.run.step(count=len(batch), value=figure)
+
+    def _look(self, x: np.ndarray) -> None:
+        run, model = self.run, self.run.model
+        answer, _ = model.solve_lower(x, run.p, self._near)
+        run.evaluations += 1
+        run.tried.append((x, answer.status))
+        if not answer.status.has_point:
+            return
+        self._near = answer.y
+        value = float(model.f(x, answer.y, run.p)[0])
+        violation = run.violation(x, answer.y)
+        if not np.isfinite(value) or violation > run.tolerance:
+            return
+        for found in (self.best, self._clean) if violation <= CLEAN else (self.best,):
+            if len(found) == KEPT and value >= found[-1][0]:
+                continue
+            found.append((value, x, np.array(answer.y)))
+            found.sort(key=lambda entry: entry[0])
+            del found[KEPT:]
+
+    def finish(self) -> None:
+        """Propose the best points."""
+        for _, x, y in [*self._clean, *self.best]:
+            self.run.propose(x, y, self.name)
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class GridSearch:
+    """A regular grid, then finer ones around its best point."""
+
+    name: ClassVar[str] = "grid-search"
+    summary: ClassVar[str] = "f at the lower answer on a grid of x, refined around the best"
+    assumes: ClassVar[str] = "few upper variables; a lower level that can be solved at fixed x"
+    claims: ClassVar[str] = "the best of the points looked at"
+    reference: ClassVar[str] = (
+        "baseline of hyper-parameter tables; see Bergstra and Bengio, Random search for "
+        "hyper-parameter optimization (JMLR 2012)"
+    )
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    n_points: int = setting(400, "points of each grid, over all variables together", minimum=2)
+    refinements: int = setting(6, "finer grids around the best point", minimum=0)
+
+    def run(self, run: Run) -> None:
+        """Search; the points seen until a limit is reached count."""
+        check_needs(run, self)
+        search = Search(run, self.name)
+        low, high = search.box()
+        per_side = int(self.n_points ** (1 / low.size) + 1e-9)
+        first, last = low, high
+        try:
+            for _ in range(self.refinements + 1):
+                sides = [np.linspace(a, b, per_side) for a, b in zip(first, last, strict=True)]
+                search.evaluate(np.array(list(itertools.product(*sides))))
+                if not search.best:
+                    break
+                center, cell = search.best[0][1], (last - first) / (per_side - 1)
+                # Half the range at least: a coarse grid may have missed the cell of the minimum.
+                reach = np.minimum(np.maximum(1.5 * cell, 0.02 * (last - first)), (last - first) / 3)
+                first, last = np.maximum(center - reach, low), np.minimum(center + reach, high)
+                if np.all(last - first <= 1e-9 * (1 + np.abs(center))):
+                    break
+        finally:
+            search.finish()
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class RandomSearch:
+    """Independent uniform points in the box, the start among them."""
+
+    name: ClassVar[str] = "random-search"
+    summary: ClassVar[str] = "f at the lower answer at uniformly random x"
+    assumes: ClassVar[str] = "a lower level that can be solved at fixed x"
+    claims: ClassVar[str] = "the best of the points looked at"
+    reference: ClassVar[str] = (
+        "Bergstra and Bengio, Random search for hyper-parameter optimization (JMLR 2012)"
+    )
+    allows_nonconvex_lower: ClassVar[bool] = True
+
+    n_points: int = setting(2000, "points to look at", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Search; the points seen until a limit is reached count."""
+        search = Search(run, self.name)
+        low, high = search.box()
+        random = np.random.default_rng(run.seed)
+        try:
+            for begin in range(0, self.n_points, BATCH):  # drawing all at once takes seconds
+                count = min(BATCH, self.n_points - begin)
+                points = low + random.random((count, low.size)) * (high - low)
+                if begin == 0 and run.start is not None:
+                    points[0] = np.clip(run.start[0], low, high)
+                search.evaluate(points)
+        finally:
+            search.finish()

@@ -1,0 +1,1 @@
+"""Searches that methods share: descent, KKT pieces, spatial branch and bound."""

@@ -1,0 +1,295 @@
+"""Improve a point on the pieces of the lower level's KKT conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.errors import NonconvexLowerError
+from blomodel.methods.run.run import Candidate, Run
+from blomodel.model.model import Model
+from blomodel.reformulations.forms.pieces import (
+    PieceModel,
+    convex_objective,
+    model_pieces,
+    positive_part,
+)
+from blomodel.solvers.complementarity import (
+    ComplementarityResult,
+    ComplementarityStatus,
+    piece_multipliers,
+    solve_globally,
+    solve_locally,
+)
+
+MAX_GLOBAL_PAIRS = 40  # above this, branch and bound over pieces is not tried
+VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
+MAX_LOCAL_SIZE = 900  # variables and multipliers; above this, one model costs seconds
+
+
+class ExactPieces:
+    """The pieces of a problem whose KKT conditions are linear and whose f is convex on them.
+
+    Each piece is then a convex quadratic program, the lower level's multipliers always exist, and
+    one complementarity QP stands for the whole problem, not only for a neighbourhood.
+    """
+
+    def __init__(self, run: Run) -> None:
+        model, p = run.model, run.p
+        objective = convex_objective(model, p)
+        assert objective is not None
+        zeros = np.zeros(model.x.size), np.zeros(model.y.size)
+        multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
+        pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
+        self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
+        self.split, self.join = pieces.split, pieces.join
+        self.constant = objective.constant
+        self.best: np.ndarray | None = None  # of the points that the walks found
+        self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
+
+    def solve_globally(
+        self, run: Run, *, node_limit: float = 4000, time_limit: float = 4.0, gap: float = 1e-8
+    ) -> bool:
+        """Branch and bound over all pieces, from the best point known; True when that settles it."""
+        result = solve_globally(
+            self.qp,
+            incumbent=self.best,
+            node_limit=node_limit,
+            time_limit=min(time_limit, run.remaining),
+            gap=gap,
+        )
+        run.evaluations += result.nodes
+        if np.isfinite(result.bound) and self.constant + result.bound > run.bound:
+            run.bound = self.constant + result.bound
+            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
+        if result.status is ComplementarityStatus.INFEASIBLE:
+            run.is_infeasible = True
+            run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
+            return True
+        if result.status is ComplementarityStatus.UNBOUNDED:
+            run.is_unbounded = True
+            run.note("the upper objective falls without limit on a piece of the KKT conditions")
+            return True
+        if result.z is None:
+            return False
+        x, y, _ = self.split(result.z)
+        candidate = run.propose(x, y, "branch and bound over pieces")
+        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
+        return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
+
+    def improve(
+        self,
+        run: Run,
+        x: np.ndarray,
+        y: np.ndarray,
+        multipliers: np.ndarray,
+        looks_further: bool = True,
+    ) -> float:
+        """Walk from piece to piece, starting where the point lies; the upper objective reached.
+
+        ``looks_further``: whether to search for a piece where the point lies in none.
+        """
+        start = self.join(x, y, multipliers)
+        pieces = self.qp.pieces
+        first = pieces.round(start, pieces.free_sides).tobytes()
+        if first in self._reached:
+            return self._reached[first]
+        result = solve_locally(self.qp, start, time_limit=run.remaining, looks_further=looks_further)
+        run.evaluations += result.nodes
+        self._reached[first] = np.inf
+        if result.z is None:
+            return np.inf
+        x, y, _ = self.split(result.z)
+        candidate = run.propose(x, y, "pieces")
+        if run.is_acceptable(candidate):
+            self._reached[first] = candidate.value
+            if self.best is None or result.value < self.qp.objective(self.best):
+                self.best = result.z
+        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
+        return self._reached[first]
+
+
+def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
+    """Trust-region descent: model the KKT conditions around a point, solve, answer below, repeat.
+
+    Every accepted point carries an exact answer of the lower level, so the walk stays on
+    bilevel feasible points as soon as the upper constraints hold.
+    """
+    model = run.model
+    current = answer_below(run, x, y)
+    if not model.has_smooth_kkt or size_of(model) > MAX_LOCAL_SIZE:
+        return current
+    weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
+    radius = 1.0 + np.abs(current.x).max(initial=0)
+    curvature = None
+    rejected = np.inf  # the smallest radius whose step did not pay, from the current point
+    for _ in range(max_rounds):
+        run.check_limits()
+        step = _solve_model(run, current, radius, curvature)
+        if step is None:
+            if radius > 1e6 or 10.0 * radius >= rejected:
+                break
+            radius *= 10.0
+            continue
+        trial = answer_below(run, current.x + step.dx, current.y + step.dy, is_chosen_by_upper=True)
+        decrease = _merit(run, current, weight) - _merit(run, trial, weight)
+        predicted = step.decrease + weight * _upper_violation(run, current.x, current.y)
+        run.step(x=trial.x, value=trial.value, gap=trial.gap)
+        size = max(np.abs(step.dx).max(initial=0), np.abs(step.dy).max(initial=0))
+        small = 1e-9 * (1 + np.abs(current.x).max(initial=0))
+        if decrease >= 0.1 * predicted and decrease > 0:
+            current, rejected = trial, np.inf
+            if decrease > 0.7 * predicted:
+                radius = max(radius, 3 * size)
+            curvature = _curvature(run, current, step)
+        else:
+            rejected, radius = radius, min(radius, size) * 0.25
+        if predicted <= 1e-12 * (1 + abs(current.value)) or min(radius, size) < small:
+            break
+    return current
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    dx: np.ndarray
+    dy: np.ndarray
+    multipliers: np.ndarray
+    decrease: float  # promised by the model
+    dual_eq: np.ndarray | None
+    dual_in: np.ndarray | None
+
+
+def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
+    """Hessian of the KKT reformulation's Lagrangian, with the multipliers of the last model."""
+    model = run.model
+    if step.dual_eq is None or step.dual_in is None:
+        return None
+    n_y, n_in, n_eq = model.y.size, len(model.lower_in), len(model.lower_eq)
+    n_upper, n_upper_eq = len(model.upper_in), len(model.upper_eq)
+    return model.kkt_hessian(
+        current.x,
+        current.y,
+        run.p,
+        step.multipliers,
+        upper=(step.dual_in[n_in : n_in + n_upper], step.dual_eq[n_y + n_eq :][:n_upper_eq]),
+        lower=(step.dual_in[:n_in], step.dual_eq[n_y : n_y + n_eq]),
+        stationarity=step.dual_eq[:n_y],
+    )
+
+
+def answer_below(
+    run: Run, x: np.ndarray, y: np.ndarray, *, is_chosen_by_upper: bool = False
+) -> Candidate:
+    """The best answer at x for the upper level: among the lower minimisers, the one it likes best.
+
+    A y that the upper level has chosen already is kept if it is a lower minimiser.
+    """
+    proposed = run.measure(x, y, "pieces")
+    is_minimiser = run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP
+    if is_minimiser or not run.model.is_strictly_convex_below():
+        run.keep(proposed)
+    if is_minimiser and is_chosen_by_upper:
+        return proposed
+    answer = run.model.lower_program.solve(proposed.x, run.p)
+    if not answer.status.has_point:
+        return proposed
+    best = run.propose(x, answer.y, "lower minimiser")
+    chosen = choose_optimistically(run, proposed.x)
+    if chosen is not None and _is_better(run, chosen, best):
+        best = chosen
+    return proposed if proposed in run.candidates and _is_better(run, proposed, best) else best
+
+
+def _is_better(run: Run, one: Candidate, other: Candidate) -> bool:
+    if run.is_acceptable(one) and run.is_acceptable(other):
+        return one.cautious_value < other.cautious_value
+    return one.error < other.error
+
+
+def choose_optimistically(run: Run, x: np.ndarray) -> Candidate | None:
+    """Minimise the upper objective among the lower minimisers at x; None when there is one only."""
+    chosen = optimistic_candidate(run, x)
+    if chosen is not None:
+        run.keep(chosen)
+    return chosen
+
+
+def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
+    """The same, measured but not kept."""
+    model = run.model
+    answer = model.lower_program.solve(x, run.p)
+    if not answer.status.has_point or model.is_strictly_convex_below():
+        return None
+    try:
+        chosen = model.optimistic_choice.solve(x, run.p, answer, slack=1e-3 * run.tolerance)
+    except NonconvexLowerError:
+        return None
+    if not chosen.status.has_point:
+        return None
+    return run.measure(x, chosen.y, "optimistic choice")
+
+
+def size_of(model: Model) -> int:
+    """Unknowns of the KKT conditions."""
+    return model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq)
+
+
+def _solve_model(
+    run: Run, current: Candidate, radius: float, curvature: np.ndarray | None
+) -> _Step | None:
+    """Step in x and y, and the decrease that the model promises."""
+    model, p = run.model, run.p
+    answer = model.lower_program.solve(current.x, p)
+    if not answer.status.has_point:
+        return None
+    multipliers = model.split_duals(answer.duals)
+    if curvature is None:
+        curvature = model.f_hessian(current.x, current.y, p)
+    if not np.all(np.isfinite(curvature)):
+        return None
+    pieces = model_pieces(
+        model,
+        current.x,
+        current.y,
+        p,
+        multipliers,
+        curvature=positive_part(curvature),
+        radius=radius,
+    )
+    if not pieces.is_finite:  # a kink, such as the apex of a norm written as a root
+        return None
+    result = _solve_pieces(run, pieces, multipliers)
+    run.evaluations += result.nodes
+    if result.z is None:
+        return None
+    dx, dy, following = pieces.split(result.z)
+    dual_eq = dual_in = None
+    if not model.is_linear_quadratic and model.own_pairs is None:
+        dual_eq, dual_in = piece_multipliers(pieces.qp, result.z)
+    return _Step(dx, dy, following, -(result.value + pieces.constant), dual_eq, dual_in)
+
+
+def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> ComplementarityResult:
+    n_pairs = len(pieces.qp.rows)
+    here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
+    if n_pairs <= MAX_GLOBAL_PAIRS // 2:
+        return solve_globally(
+            pieces.qp, incumbent=here, node_limit=300, time_limit=min(1.0, run.remaining)
+        )
+    return solve_locally(pieces.qp, here, time_limit=run.remaining)
+
+
+def _upper_violation(run: Run, x: np.ndarray, y: np.ndarray) -> float:
+    model, p = run.model, run.p
+    return float(
+        model.upper_in.values(x, y, p).max(initial=0)
+        + np.abs(model.upper_eq.values(x, y, p)).max(initial=0)
+    )
+
+
+def _merit(run: Run, candidate: Candidate, weight: float) -> float:
+    if candidate.gap > run.tolerance:
+        return np.inf
+    return candidate.value + weight * _upper_violation(run, candidate.x, candidate.y)

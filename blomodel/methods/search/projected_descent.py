@@ -1,0 +1,140 @@
+"""Projected gradient steps on a function of x that a solver evaluates, where it has a value at all.
+
+The papers suppose that the lower level has an answer at every x of X. Where it does not, a step is
+projected onto the x with answers, if both levels' constraints are jointly convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from blomodel.errors import LowerLevelError
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import nearest_allowed, project_onto_x
+from blomodel.solvers.answer import InnerStatus
+
+MEMORY = 5  # values below whose highest the next one must be
+SHORTEST = 1e-9  # share of a step below which backtracking ends
+
+
+class Evaluation(Protocol):
+    """The function at one x; ``value`` is infinite where there is no lower answer."""
+
+    @property
+    def x(self) -> np.ndarray: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def gradient(self) -> np.ndarray: ...
+    @property
+    def lower_status(self) -> InnerStatus: ...
+
+
+Found = TypeVar("Found", bound=Evaluation)
+
+
+class ProjectedDescent(Generic[Found]):
+    """Gradient steps of fixed length, or as long as a line search finds good.
+
+    Parameters
+    ----------
+    evaluate : callable
+        The function at x.
+    figures : callable
+        What the history shall hold of a point beside its value.
+
+    Attributes
+    ----------
+    last : Evaluation or None
+        Where the descent stands.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        evaluate: Callable[[np.ndarray], Found],
+        figures: Callable[[Found], dict[str, float]],
+    ) -> None:
+        self.run, self.name = run, name
+        self._evaluate, self._figures = evaluate, figures
+        self.last: Found | None = None
+
+    def fixed_steps(self, start: np.ndarray, step: float, max_steps: int) -> None:
+        """The papers' iteration: x = Proj(x - step * gradient)."""
+        here = self._move(self._near(start))
+        for _ in range(max_steps):
+            following = self._near(here.x - step * here.gradient)
+            if self._is_done(here, float(np.abs(following.x - here.x).max(initial=0)) / step):
+                break
+            here = self._move(following)
+
+    def backtrack(self, start: np.ndarray, first_step: float, max_steps: int) -> None:
+        """Steps from the curvature met last (Barzilai and Borwein), shortened until the value falls.
+
+        As in the spectral projected gradient method, it need only fall below the highest of the last
+        values, because such steps are long in turns.
+        """
+        here = self._move(self._near(start))
+        step, values = first_step, [here.value]
+        for _ in range(max_steps):
+            trial = self._near(here.x - step * here.gradient)
+            if self._is_done(here, float(np.abs(trial.x - here.x).max(initial=0)) / step):
+                break
+            found = self._shorten(here, trial, max(values[-MEMORY:]))
+            if found is None:
+                self.run.note(
+                    f"{self.name}: no step along the gradient lowers its function, which may have a "
+                    "kink here"
+                )
+                break
+            moved, turned = found.x - here.x, found.gradient - here.gradient
+            along = float(moved @ turned)
+            step = float(moved @ moved) / along if along > 0 else 10 * step
+            step = min(max(step, 1e-10), 1e10)
+            here = self._move(found)
+            values.append(here.value)
+
+    def _shorten(self, here: Found, trial: Found, level: float) -> Found | None:
+        """The first of the halved steps after which the value has fallen below the level."""
+        direction, share = trial.x - here.x, 1.0
+        slope = min(float(here.gradient @ direction), 0.0)
+        while not trial.value <= level + 1e-4 * share * slope:
+            share *= 0.5
+            if share < SHORTEST:
+                return None
+            trial = self._at(here.x + share * direction)
+        return trial
+
+    def _at(self, x: np.ndarray) -> Found:
+        self.run.check_limits()
+        found = self._evaluate(x)
+        self.run.tried.append((found.x, found.lower_status))
+        return found
+
+    def _near(self, x: np.ndarray) -> Found:
+        """At the nearest point of X, or of its part in which the lower level has answers."""
+        found = self._at(project_onto_x(self.run, x))
+        if not np.isfinite(found.value):
+            nearest = nearest_allowed(self.run, x)
+            if nearest is not None:
+                found = self._at(nearest[0])
+        return found
+
+    def _move(self, found: Found) -> Found:
+        if not np.isfinite(found.value):
+            raise LowerLevelError(
+                f"{self.name}: the lower level is {found.lower_status.value} at x = {found.x}; start "
+                "elsewhere, or use method='auto', which keeps x where it has an answer.",
+                found.x,
+            )
+        self.last = found
+        return found
+
+    def _is_done(self, here: Found, slope: float) -> bool:
+        """Keep the figures of this point; whether the projected slope is small."""
+        self.run.step(count=1, x=here.x, value=here.value, stationarity=slope, **self._figures(here))
+        return bool(slope <= self.run.tolerance * (1 + np.abs(here.x).max(initial=0)))

@@ -1,0 +1,1 @@
+"""Both levels compiled: the one object that methods see."""

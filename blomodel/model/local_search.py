@@ -1,0 +1,250 @@
+"""Local minimisation of the lower objective at one x, over all of y or over some of its elements."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from blomodel.model.multistart import MultistartLower
+    from blomodel.model.rows import Rows
+
+FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
+LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
+LONG = 1.0  # seconds that a search may take after the deadline
+MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
+
+
+class LocalSearch:
+    """Local searches at one x: the bounds on y there, and the rows that are not bounds.
+
+    Attributes
+    ----------
+    free : array of int
+        The elements of y that are searched; the others keep their values in ``base``.
+    low, high : array
+        Bounds of the free elements.
+    general : list of two arrays of int
+        The inequality and equality rows that are not bounds and hold free elements.
+    is_cut : bool
+        Whether a search ended because it was long and the deadline over, so that its end says nothing.
+    """
+
+    def __init__(
+        self, lower: MultistartLower, x: np.ndarray, p: np.ndarray, weight: float, accuracy: float
+    ) -> None:
+        self.objective, self.slope = lower.objective, lower.slope
+        self.x, self.p = x, p
+        self.weight, self.accuracy = weight, accuracy
+        self.deadline, self.is_cut = lower.deadline, False
+        n = lower.n
+        self.free, self.base = np.arange(n), np.zeros(n)
+        self.low, self.high = np.full(n, -np.inf), np.full(n, np.inf)
+        self.kinds = (lower.model.lower_in, lower.model.lower_eq)
+        self.general = [
+            self._read_bounds(rows, affine, is_equality)
+            for rows, affine, is_equality in zip(
+                self.kinds, lower.rows_in_single_variables, (False, True), strict=True
+            )
+        ]
+
+    def restricted(self, free: np.ndarray, rows: list[np.ndarray], base: np.ndarray) -> LocalSearch:
+        """The same search over some elements of y; ``rows`` tells which rows hold none of the others."""
+        part = copy.copy(self)
+        part.free, part.base = free, base.copy()
+        part.low, part.high = self.low[free], self.high[free]
+        part.general = [
+            positions[held[positions]] for positions, held in zip(self.general, rows, strict=True)
+        ]
+        return part
+
+    @property
+    def n(self) -> int:
+        """Number of free elements."""
+        return self.free.size
+
+    def embed(self, point: np.ndarray) -> np.ndarray:
+        """All of y, from its free elements."""
+        y = self.base.copy()
+        y[self.free] = point
+        return y
+
+    def clip(self, point: np.ndarray) -> np.ndarray:
+        """The nearest point within the bounds."""
+        return np.clip(point, self.low, self.high)
+
+    def _read_bounds(self, rows: Rows, affine: np.ndarray, is_equality: bool) -> np.ndarray:
+        """Turn rows in a single variable into bounds; returns the positions of the others."""
+        others = np.ones(len(rows), dtype=bool)
+        if not np.any(affine):
+            return np.flatnonzero(others)
+        at = rows.linearise(self.x, np.zeros(self.low.size), self.p)
+        for row in np.flatnonzero(affine):
+            start, stop = at.in_y.indptr[row], at.in_y.indptr[row + 1]
+            held = [k for k in range(start, stop) if at.in_y.data[k] != 0]
+            if len(held) != 1 or not np.isfinite(at.value[row]):
+                continue
+            column, slope = at.in_y.indices[held[0]], at.in_y.data[held[0]]
+            bound = -at.value[row] / slope
+            others[row] = False
+            if slope > 0 or is_equality:
+                self.high[column] = min(self.high[column], bound)
+            if slope < 0 or is_equality:
+                self.low[column] = max(self.low[column], bound)
+        return np.flatnonzero(others)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows besides bounds."""
+        return bool(len(self.general[0]) or len(self.general[1]))
+
+    def value(self, point: np.ndarray) -> float:
+        """The objective; infinite where it is undefined."""
+        value = self.weight * float(self.objective(self.x, self.embed(point), self.p)[0])
+        return value if np.isfinite(value) or value == -np.inf else np.inf
+
+    def is_feasible(self, point: np.ndarray) -> bool:
+        """Whether the rows that are not bounds hold; the bounds hold by construction."""
+        if not np.all(np.isfinite(point)):
+            return False
+        if not self.has_rows:
+            return True
+        return self._violation(point) <= FEASIBLE * (1 + np.abs(point).max(initial=0))
+
+    def _violation(self, point: np.ndarray) -> float:
+        inside, on = self._values(0, point), self._values(1, point)
+        return float(max(inside.max(initial=0), np.abs(on).max(initial=0)))
+
+    def descend(self, start: np.ndarray) -> tuple[np.ndarray, int]:
+        """One local search; returns its end and the number of steps."""
+        if not self.has_rows:
+            return self._minimise_in_box(self._value_and_slope, start)
+        if start.size <= MAX_SLSQP:
+            return self._slsqp(start)
+        return self._augmented_lagrangian(start)
+
+    def valley(self, point: np.ndarray, reach: float) -> np.ndarray:
+        """The least value of a single variable within reach of a point."""
+        from scipy.optimize import minimize_scalar
+
+        low, high = self.clip(point - reach), self.clip(point + reach)
+        if not low[0] < high[0]:
+            return point
+        found = minimize_scalar(
+            lambda at: min(self.value(np.array([at])), LARGE),
+            bounds=(low[0], high[0]),
+            method="bounded",
+            options={"xatol": 1e-9 * (1 + abs(point[0]))},
+        )
+        return np.array([found.x]) if found.fun < self.value(point) else point
+
+    def _value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        y = self.embed(point)
+        value = self.weight * float(self.objective(self.x, y, self.p)[0])
+        slope = self.weight * self.slope(self.x, y, self.p)[self.free]
+        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+            return LARGE, np.zeros(point.size)
+        return value, slope
+
+    def _minimise_in_box(
+        self, function: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        options = {"maxiter": 1000, "maxcor": 20, "ftol": 1e-15, "gtol": min(1e-9, self.accuracy)}
+        from scipy.optimize import minimize
+
+        latest = max(self.deadline, time.perf_counter() + LONG)
+
+        def stop_when_late(_: np.ndarray) -> None:
+            if time.perf_counter() > latest:
+                self.is_cut = True
+                raise StopIteration
+
+        bounds = list(zip(self.low, self.high, strict=True))
+        found = minimize(
+            function,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
+            callback=stop_when_late,
+        )
+        return np.asarray(found.x, float), int(found.nit)
+
+    def _values(self, kind: int, point: np.ndarray) -> np.ndarray:
+        """The rows that are not bounds: inequalities (0) or equalities (1)."""
+        if len(self.general[kind]) == 0:
+            return np.empty(0)
+        return self.kinds[kind].values(self.x, self.embed(point), self.p)[self.general[kind]]
+
+    def _jacobian(self, kind: int, point: np.ndarray) -> np.ndarray:
+        if len(self.general[kind]) == 0:
+            return np.empty((0, point.size))
+        slopes = self.kinds[kind].dense_jacobian(self.x, self.embed(point), self.p)
+        return slopes[np.ix_(self.general[kind], self.x.size + self.free)]
+
+    def _slsqp(self, start: np.ndarray) -> tuple[np.ndarray, int]:
+        from scipy.optimize import minimize
+
+        parts = []
+        if len(self.general[0]):
+            parts.append(
+                {
+                    "type": "ineq",
+                    "fun": lambda y: -self._values(0, y),
+                    "jac": lambda y: -self._jacobian(0, y),
+                }
+            )
+        if len(self.general[1]):
+            parts.append(
+                {
+                    "type": "eq",
+                    "fun": lambda y: self._values(1, y),
+                    "jac": lambda y: self._jacobian(1, y),
+                }
+            )
+        found = minimize(
+            self._value_and_slope,
+            start,
+            jac=True,
+            method="SLSQP",
+            bounds=list(zip(self.low, self.high, strict=True)),
+            constraints=parts,
+            options={"maxiter": 150, "ftol": 1e-13},
+        )
+        return self.clip(np.asarray(found.x, float)), int(found.nit)
+
+    def _augmented_lagrangian(self, start: np.ndarray) -> tuple[np.ndarray, int]:
+        inside, on = self._values(0, start), self._values(1, start)
+        pressure, pull = np.zeros(len(inside)), np.zeros(len(on))
+        penalty, steps, last = 10.0, 0, np.inf
+        y = start
+
+        def function(point: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = self._value_and_slope(point)
+            inside, on = self._values(0, point), self._values(1, point)
+            in_y, on_y = self._jacobian(0, point), self._jacobian(1, point)
+            shifted = np.maximum(pressure + penalty * inside, 0.0)
+            value += float(shifted @ shifted - pressure @ pressure) / (2 * penalty)
+            value += float(pull @ on + penalty / 2 * (on @ on))
+            total = slope + in_y.T @ shifted + on_y.T @ (pull + penalty * on)
+            if not (np.isfinite(value) and np.all(np.isfinite(total))):
+                return LARGE, np.zeros(point.size)
+            return value, total
+
+        for _ in range(30):
+            y, count = self._minimise_in_box(function, y)
+            steps += count
+            worst = self._violation(y)
+            if worst <= FEASIBLE / 10 * (1 + np.abs(y).max(initial=0)):
+                break
+            pressure = np.maximum(pressure + penalty * self._values(0, y), 0.0)
+            pull = pull + penalty * self._values(1, y)
+            if worst > 0.25 * last:
+                penalty *= 5.0
+            last = worst
+        return y, steps

@@ -1,0 +1,413 @@
+"""The compiled model: every function of the problem as numbers, ready for the methods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
+from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
+from blomodel.compiler.expressions.domains import first_unproven
+from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
+from blomodel.compiler.passes.intervals import intervals
+from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
+from blomodel.compiler.tape import Tape
+from blomodel.declare.levels import Levels
+from blomodel.errors import NonconvexLowerError
+from blomodel.kernels.jit import announce_compilation
+from blomodel.model.bounds import bounds_from_rows
+from blomodel.model.minimisers import ChoiceAmongMinimisers
+from blomodel.model.multistart import MultistartLower
+from blomodel.model.rows import Rows
+from blomodel.programs.parametric import ParametricProgram
+from blomodel.programs.refusal import compiled_once
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.text.shorten import shorten
+
+if TYPE_CHECKING:
+    from blomodel.model.kink_free import KinkFree
+
+
+def _announce() -> None:
+    print(
+        "blomodel: compiling numerical kernels, once on this machine ...",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+announce_compilation(_announce)
+
+
+class Model:
+    """Both levels, compiled.
+
+    Everything is stated for minimisation: ``f`` above, ``g`` below. Rows are ``<= 0`` or ``== 0``.
+
+    Attributes
+    ----------
+    x, y, p : Block
+        Upper variables, lower variables, parameters.
+    f, f_grad : Tape
+        Upper objective and its gradient in (x, y).
+    upper_in, upper_eq, lower_in, lower_eq : Rows
+    lower_program : ParametricProgram
+        The lower level at fixed x: its solution, value, multipliers and the gradient of its value.
+    x_bounds : tuple of arrays
+        Bounds on x that constraints in a single variable imply.
+    own_pairs : tuple of arrays, or None
+        Where y holds the lower level's multipliers: rows of ``lower_in`` and the entries of y that are
+        their multipliers. A point is then lower-optimal when it satisfies the lower rows and, of every
+        pair, the row is tight or the multiplier zero.
+    own_equations : tuple of arrays
+        In the same case: rows of ``lower_eq`` and the entries of y that belong to them.
+    """
+
+    def __init__(
+        self,
+        upper_objective: cp.Expression,
+        upper_constraints: Sequence[Constraint],
+        lower_objective: cp.Expression,
+        lower_constraints: Sequence[Constraint],
+        levels: Levels,
+        partners: Sequence[tuple[int, Sequence[cp.Variable]]] = (),
+    ) -> None:
+        plain_upper = [plain_copy(variable) for variable in levels.upper]
+        plain_lower = [plain_copy(variable) for variable in levels.lower]
+        substitute = Substitution((*levels.upper, *levels.lower), (*plain_upper, *plain_lower))
+        self.f_expression = substitute(upper_objective)
+        self.g_expression = substitute(lower_objective)
+        self.upper_constraints = [substitute(c) for c in upper_constraints]
+        self.lower_constraints = [substitute(c) for c in lower_constraints]
+        for variable, plain in zip(levels.upper, plain_upper, strict=True):
+            self.upper_constraints += attribute_constraints(variable, plain)
+        for variable, plain in zip(levels.lower, plain_lower, strict=True):
+            self.lower_constraints += attribute_constraints(variable, plain)
+
+        self.x, self.y = Block("x", plain_upper), Block("y", plain_lower)
+        self.p = Block("p", levels.parameters)
+        self.blocks = (self.x, self.y, self.p)
+        self.f = lower([self.f_expression], self.blocks)
+        self.g = lower([self.g_expression], self.blocks)
+        self.f_grad = gradient(self.f, ("x", "y"))
+        self.upper_in = Rows(self.upper_constraints, INEQUALITY, self.blocks)
+        self.upper_eq = Rows(self.upper_constraints, EQUALITY, self.blocks)
+        self.lower_in = Rows(self.lower_constraints, INEQUALITY, self.blocks)
+        self.lower_eq = Rows(self.lower_constraints, EQUALITY, self.blocks)
+        lower_ids = {variable.id for variable in plain_lower}
+        self.coupling_constraints = [
+            c for c in self.upper_constraints if any(v.id in lower_ids for v in c.variables())
+        ]
+        # Signs of hoisted parts must survive new parameter values, so these bounds use none.
+        self.x_bounds = self._upper_bounds(None)
+        plain = dict(zip(levels.lower, plain_lower, strict=True))
+        partners = [(position, [plain[v] for v in variables]) for position, variables in partners]
+        self.own_equations = self._find_pairs(self.lower_eq, partners)
+        self.own_pairs = self._find_pairs(self.lower_in, partners) if partners else None
+
+    def _find_pairs(
+        self, rows: Rows, partners: Sequence[tuple[int, Sequence[cp.Variable]]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows whose constraint has a partner, and the entries of y that are the partner."""
+        chosen, entries = [np.empty(0, int)], [np.empty(0, int)]
+        for position, variables in partners:
+            if position in rows.slices:
+                chosen.append(np.arange(rows.size)[rows.slices[position]])
+                entries += [np.arange(self.y.size)[self.y.slice_of(leaf)] for leaf in variables]
+        return np.concatenate(chosen), np.concatenate(entries)
+
+    @property
+    def n_pairs(self) -> int:
+        """Complementarity pairs of the lower level's KKT conditions."""
+        return len(self.lower_in) if self.own_pairs is None else len(self.own_pairs[0])
+
+    @compiled_once
+    def lower_program(self) -> ParametricProgram:
+        """The lower level at fixed x."""
+        argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
+        if argument is not None:
+            raise NonconvexLowerError(
+                f"lower level: a power of {shorten(argument)!r} is convex only where this is "
+                f"nonnegative, which the constraints on single lower variables do not show; add "
+                f"{shorten(argument)} >= 0 if that is meant, or use method 'value-cuts'."
+            )
+        return ParametricProgram(
+            [self.g_expression],
+            self.lower_constraints,
+            x=self.x,
+            y=self.y,
+            p=self.p,
+            x_bounds=self.x_bounds,
+            name="lower level",
+        )
+
+    @cached_property
+    def multistart(self) -> MultistartLower:
+        """The lower level by local searches, for the x at which it is not convex."""
+        return MultistartLower(self)
+
+    @cached_property
+    def lower_solver(self) -> ParametricProgram | MultistartLower:
+        """The convex program where there is one, else local searches from many starts."""
+        try:
+            return self.lower_program
+        except NonconvexLowerError as error:
+            self.multistart.reason = str(error)
+            return self.multistart
+
+    def solve_lower(
+        self, x: np.ndarray, p: np.ndarray, near: np.ndarray, warm: bool = True, accuracy: float = 1e-8
+    ) -> tuple[Answer, bool]:
+        """The lower answer at x, searched from ``near`` if need be, and whether it is proven."""
+        solver = self.lower_solver
+        if isinstance(solver, ParametricProgram):
+            answer = solver.solve(x, p, warm=warm, accuracy=accuracy)
+            # A Hessian that depends on x may be indefinite here and positive elsewhere.
+            if answer.status is not InnerStatus.FAILED or solver.is_convex(x, p):
+                return answer, True
+        return self.multistart.solve(x, p, warm=warm, accuracy=accuracy, near=[near]), False
+
+    def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
+        """An argument that must be nonnegative for a power to be convex, but is not known to be."""
+
+        def smallest_value(argument: cp.Expression) -> float:
+            ranges = {"x": self.x_bounds, "y": self.y_bounds}
+            return float(intervals(lower([argument], self.blocks), ranges)[0].min(initial=np.inf))
+
+        return first_unproven(parts, smallest_value)
+
+    @cached_property
+    def kink_free(self) -> KinkFree | None:
+        """The same problem with lower variables for kinks; None where that gives no QP below."""
+        from blomodel.model.kink_free import find_kink_free
+
+        return find_kink_free(self)
+
+    @compiled_once
+    def penalised_program(self) -> ParametricProgram:
+        """Upper and lower objective together at fixed x, over all constraints that hold y."""
+        return ParametricProgram(
+            [self.f_expression, self.g_expression],
+            [*self.lower_constraints, *self.coupling_constraints],
+            x=self.x,
+            y=self.y,
+            p=self.p,
+            x_bounds=self.x_bounds,
+            name="penalised level",
+        )
+
+    @cached_property
+    def optimistic_choice(self) -> ChoiceAmongMinimisers:
+        """The lower minimiser that suits the upper level best."""
+        return ChoiceAmongMinimisers(self, self.f_expression, self.coupling_constraints)
+
+    @cached_property
+    def constant_curvature(self) -> sp.csr_array | None:
+        """Hessian of g in y where it depends on nothing; None elsewhere."""
+        facts = polynomial(self.g, variable="y", coefficient="x")
+        moves = facts.coefficient_class[0, 2] > CONSTANT
+        if self.p.size and not moves:
+            moves = polynomial(self.g, variable="y", coefficient="p").coefficient_class[0, 2] > CONSTANT
+        if facts.degree[0] > 2 or moves:
+            return None
+        zeros = (np.zeros(self.x.size), np.zeros(self.y.size), np.zeros(self.p.size))
+        return sp.csr_array(hessian(self.g, ("y",), zeros))
+
+    @cached_property
+    def _smallest_curvature(self) -> float:
+        curvature = self.constant_curvature
+        if curvature is None or self.y.size > 1000:
+            return 0.0
+        values = np.linalg.eigvalsh(curvature.toarray())
+        return float(values[0] / (1 + values[-1]))
+
+    def is_strictly_convex_below(self) -> bool:
+        """Whether the lower answer is unique because g is a strictly convex quadratic in y."""
+        return self._smallest_curvature > 1e-8
+
+    @compiled_once
+    def relaxation_program(self) -> ParametricProgram:
+        """The upper objective over both levels' constraints: what the upper level could wish for."""
+        return self._joint_program([self.f_expression], self.p, "relaxation")
+
+    @compiled_once
+    def projection_program(self) -> ParametricProgram:
+        """The point of both levels' constraints nearest to a given x, the last parameter."""
+        anchor = cp.Parameter(self.x.size, name="anchor")
+        distance = sum(
+            cp.sum_squares(cp.vec(leaf, order="F") - anchor[self.x.slice_of(leaf)])
+            for leaf in self.x.leaves
+        )
+        # The small second part makes y unique.
+        distance += 1e-6 * sum(cp.sum_squares(leaf) for leaf in self.y.leaves)
+        return self._joint_program([distance], Block("p", (*self.p.leaves, anchor)), "projection")
+
+    def _joint_program(self, terms: list[cp.Expression], p: Block, name: str) -> ParametricProgram:
+        return ParametricProgram(
+            terms,
+            [*self.upper_constraints, *self.lower_constraints],
+            x=Block("x", ()),
+            y=Block("y", (*self.x.leaves, *self.y.leaves)),
+            p=p,
+            x_bounds=(np.empty(0), np.empty(0)),
+            name=name,
+        )
+
+    @cached_property
+    def has_smooth_kkt(self) -> bool:
+        """Whether the lower level's KKT conditions can be written row by row."""
+        return all(as_row(constraint)[0] != SPECTRAL for constraint in self.lower_constraints)
+
+    @cached_property
+    def lagrangian_gradient(self) -> Tape:
+        """Tape of grad_y [g + multipliers . rows]; its cotangent is (1, inequality, equality)."""
+        pieces = [self.g_expression]
+        for kind in (INEQUALITY, EQUALITY):
+            pieces += [e for k, e in map(as_row, self.lower_constraints) if k == kind]
+        return vjp(lower(pieces, self.blocks), ("y",))
+
+    def lower_stationarity(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
+    ) -> np.ndarray:
+        """Gradient in y of the lower Lagrangian; multipliers of inequalities, then equalities."""
+        return self.lagrangian_gradient(x, y, p, np.concatenate(([1.0], multipliers)))
+
+    def lower_hessian(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, multipliers: np.ndarray
+    ) -> tuple[sp.csr_array, sp.csr_array]:
+        """Second derivatives of the lower Lagrangian: (y, x) block and (y, y) block."""
+        point = (x, y, p, np.concatenate(([1.0], multipliers)))
+        both = sp.csr_array(jacobian(self.lagrangian_gradient, ("x", "y"), point))
+        return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
+
+    @cached_property
+    def _weighted_gradient(self) -> Tape:
+        """Tape of grad_(x,y) [weights . (f, upper rows, lower rows)]; spectral rows are left out."""
+        pieces = [self.f_expression]
+        for constraints in (self.upper_constraints, self.lower_constraints):
+            for kind in (INEQUALITY, EQUALITY):
+                pieces += [e for k, e in map(as_row, constraints) if k == kind]
+        return vjp(lower(pieces, self.blocks), ("x", "y"))
+
+    @cached_property
+    def _stationarity_gradient(self) -> Tape:
+        """Tape of grad_(x,y) [direction . lower stationarity]."""
+        return vjp(self.lagrangian_gradient, ("x", "y"))
+
+    def kkt_hessian(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        multipliers: np.ndarray,
+        *,
+        upper: tuple[np.ndarray, np.ndarray],
+        lower: tuple[np.ndarray, np.ndarray],
+        stationarity: np.ndarray,
+    ) -> np.ndarray:
+        """Hessian in (x, y) of the Lagrangian of the KKT reformulation.
+
+        ``upper`` and ``lower`` hold its multipliers of inequality and equality rows, ``stationarity``
+        those of the lower level's stationarity; ``multipliers`` are the lower level's own.
+        """
+        smooth = upper[0][: self.upper_in.n_smooth]
+        weights = np.concatenate([[1.0], smooth, upper[1], *lower])
+        total = jacobian(self._weighted_gradient, ("x", "y"), (x, y, p, weights)).toarray()
+        own = np.concatenate(([1.0], multipliers))
+        total += jacobian(
+            self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity)
+        ).toarray()
+        return total
+
+    def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
+        """Multipliers of a solved lower program in the order of the rows."""
+        multipliers = np.zeros(len(self.lower_in) + len(self.lower_eq))
+        if not len(duals):
+            return multipliers
+        for rows, shift in ((self.lower_in, 0), (self.lower_eq, len(self.lower_in))):
+            for position, where in rows.slices.items():
+                values = np.asarray(duals[position]).ravel(order="F")
+                # A second-order cone's dual lists the bound's part first: the multiplier of the row.
+                multipliers[where.start + shift : where.stop + shift] = values[
+                    : where.stop - where.start
+                ]
+        return multipliers
+
+    def f_hessian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Hessian of the upper objective in (x, y), dense."""
+        return hessian(self.f, ("x", "y"), (x, y, p)).toarray()
+
+    @cached_property
+    def g_grad(self) -> Tape:
+        """Gradient of the lower objective in (x, y)."""
+        return gradient(self.g, ("x", "y"))
+
+    def g_hessian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Hessian of the lower objective in (x, y), dense."""
+        return hessian(self.g, ("x", "y"), (x, y, p)).toarray()
+
+    @cached_property
+    def g_is_quadratic(self) -> bool:
+        """Whether the lower objective is quadratic in (x, y) together."""
+        return self._is_jointly_quadratic(self.g)
+
+    @cached_property
+    def f_is_quadratic(self) -> bool:
+        """Whether the upper objective is quadratic in (x, y) together."""
+        return self._is_jointly_quadratic(self.f)
+
+    @cached_property
+    def is_linear_quadratic(self) -> bool:
+        """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
+        return self.has_linear_kkt and self._is_jointly_quadratic(self.f)
+
+    @cached_property
+    def has_linear_kkt(self) -> bool:
+        """Whether all rows, and the lower gradient in y, are affine in (x, y)."""
+        if not self.has_smooth_kkt or self.upper_in.spectral:
+            return False
+        facts = polynomial(self.g, variable="y", coefficient="x")
+        classes = facts.coefficient_class[0]
+        if facts.degree[0] > 2 or classes[2] > CONSTANT or classes[1] > AFFINE:
+            return False
+        every_row = (self.lower_in, self.lower_eq, self.upper_in, self.upper_eq)
+        return all(rows.is_affine for rows in every_row)
+
+    @cached_property
+    def has_affine_upper_rows(self) -> bool:
+        """Whether all upper rows are affine in (x, y)."""
+        return self.upper_in.is_affine and self.upper_eq.is_affine
+
+    @staticmethod
+    def _is_jointly_quadratic(tape: Tape) -> bool:
+        in_y = polynomial(tape, variable="y", coefficient="x")
+        in_x = polynomial(tape, variable="x", coefficient="y")
+        return bool(
+            in_y.degree[0] <= 2
+            and in_x.degree[0] <= 2
+            and in_y.coefficient_class[0, 2] <= CONSTANT
+            and in_y.coefficient_class[0, 1] <= AFFINE
+            and in_x.coefficient_class[0, 2] <= CONSTANT
+        )
+
+    def bounds(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on x at the present parameter values."""
+        return self._upper_bounds(p) if self.p.size else self.x_bounds
+
+    def _upper_bounds(self, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        return bounds_from_rows(self.upper_in, self.upper_eq, self.blocks, "x", p)
+
+    @cached_property
+    def y_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on y that lower constraints in a single variable imply, whatever the parameters."""
+        return bounds_from_rows(self.lower_in, self.lower_eq, self.blocks, "y", None)

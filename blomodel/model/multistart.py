@@ -1,0 +1,361 @@
+"""A lower level that is not convex: local searches from many starts, the best one kept.
+
+Elements of y that meet neither in g nor in a row, such as those of different followers, are searched
+group by group. The value found is an upper bound of the optimal value and usually equal to it, but
+nothing proves that; whoever reports it says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blomodel.compiler.passes.dependence import dependence, independent_groups
+from blomodel.compiler.passes.derivatives import gradient
+from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.model.local_search import LocalSearch
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from blomodel.compiler.tape import Tape
+    from blomodel.model.model import Model
+    from blomodel.model.rows import Rows
+
+FAR = 1e12  # a search that gets this far counts as running away
+MAX_HALTON = 200  # variables; above this a Halton sequence is no better than random numbers
+MAX_KNOWN = 100  # x whose answers are remembered
+FEWEST = 4  # searches of one group, however late it is or however many groups there are
+MOST = 300  # searches of one call
+MAX_SCANNED = 30  # variables up to which each coordinate is looked along
+SCAN_POINTS = 121  # on a coordinate
+MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
+N_ALONE = 20  # valleys searched where there is one variable
+MAX_SWEEPS = 4  # over the coordinates
+TOO_LONG = "the time limit is over, and a local search from one point was not finished"
+RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
+
+
+class _Group:
+    """The searches over one group of elements of y, and the best point that they found."""
+
+    def __init__(self, search: LocalSearch) -> None:
+        self.search = search
+        self.point: np.ndarray | None = None
+        self.value = np.inf
+        self.searches = self.steps = 0
+
+    def offer(self, point: np.ndarray) -> None:
+        """Keep a feasible point that is better."""
+        value = self.search.value(point)
+        if value < self.value and self.search.is_feasible(point):
+            self.point, self.value = point.copy(), value
+
+    def descend(self, start: np.ndarray) -> None:
+        """Search from a point, which counts itself where the search from it goes astray."""
+        end, steps = self.search.descend(start)
+        self.searches += 1
+        self.steps += steps
+        self.offer(end)
+        self.offer(start)
+
+    @property
+    def ran_away(self) -> bool:
+        """Whether the objective seems to have no lower bound."""
+        return self.point is not None and (self.value < -FAR or np.abs(self.point).max(initial=0) > FAR)
+
+
+class MultistartLower:
+    """Minimises g(x, .) over the lower constraints by local searches.
+
+    Parameters
+    ----------
+    model : Model
+    reason : str
+        Why the lower level does not count as convex.
+    seed : int
+        Of the start points, which are the same in every call.
+    objective : Tape, optional
+        What to minimise; g by default.
+
+    Attributes
+    ----------
+    deadline : float
+        Value of ``time.perf_counter()`` after which a call makes no more than FEWEST searches a group;
+        searches that take seconds are given up, and the answer has no point.
+    """
+
+    kind = "nonconvex"
+
+    def __init__(
+        self, model: Model, reason: str = "", seed: int = 0, objective: Tape | None = None
+    ) -> None:
+        self.model, self.reason, self.seed = model, reason, seed
+        self.objective = model.g if objective is None else objective
+        self.n = model.y.size
+        self.deadline = np.inf
+        self.slope = gradient(self.objective, ("y",))
+        self._last: np.ndarray | None = None
+        # What was searched from everywhere: the best y at x, and the number of searches.
+        self._known: dict[tuple[bytes, bytes, float], tuple[np.ndarray, int]] = {}
+        self._spread: dict[tuple[int, int], np.ndarray] = {}  # starts in the unit cube
+
+    def solve(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray = (1.0,),
+        warm: bool = True,
+        accuracy: float = 1e-8,
+        near: Sequence[np.ndarray] = (),
+    ) -> Answer:
+        """Minimise at x; ``near`` holds points to search from first.
+
+        With ``warm`` earlier answers are used; without, nothing of them, and other starts.
+        """
+        with one_blas_thread():
+            return self._solve(x, p, weights, warm, accuracy, near)
+
+    def _solve(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        warm: bool,
+        accuracy: float,
+        near: Sequence[np.ndarray],
+    ) -> Answer:
+        whole = LocalSearch(self, x, p, float(np.asarray(weights)[-1]), accuracy)
+        if np.any(whole.low > whole.high):
+            return Answer.without_point(InnerStatus.INFEASIBLE, self.n, "bounds on y contradict")
+        given = [np.asarray(point, float) for point in near]
+        given = [whole.clip(point) for point in given if np.all(np.isfinite(point))]
+        key = (x.tobytes(), p.tobytes(), whole.weight)
+        if warm and key in self._known:
+            return self._search_again(whole, key, given)
+        if warm and self._last is not None:
+            given.append(whole.clip(self._last))
+        y = given[0] if given else self._middle(whole)
+        seed = self.seed if warm else self.seed + 1
+        is_thorough, searches, steps = True, 0, 0
+        for group in self._split(whole, y):
+            search = group.search
+            search.base = y
+            is_thorough &= self._search(group, [point[search.free] for point in given], seed)
+            searches, steps = searches + group.searches, steps + group.steps
+            if search.is_cut:
+                return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, steps)
+            if group.point is None:
+                reason = f"none of {group.searches} local searches reached a feasible point"
+                return Answer.without_point(InnerStatus.FAILED, self.n, reason, steps)
+            if group.ran_away:
+                reason = "a local search ran away"
+                return Answer.without_point(InnerStatus.UNBOUNDED, self.n, reason, steps)
+            y = search.embed(group.point)
+        self._last = y
+        if is_thorough:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = (y, searches)
+        return self._answer(whole, y, searches, steps)
+
+    def _search_again(
+        self, whole: LocalSearch, key: tuple[bytes, bytes, float], given: list[np.ndarray]
+    ) -> Answer:
+        """At an x searched from everywhere before: only the points given now can add anything."""
+        known, searches = self._known[key]
+        group = _Group(whole)
+        group.offer(known)
+        for start in given:
+            if not np.array_equal(start, known):
+                group.descend(start)
+        if whole.is_cut:
+            return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, group.steps)
+        y = known if group.point is None else group.point
+        self._last, self._known[key] = y, (y, searches)
+        return self._answer(whole, y, searches, group.steps)
+
+    def _answer(self, whole: LocalSearch, y: np.ndarray, searches: int, steps: int) -> Answer:
+        return Answer(
+            InnerStatus.OPTIMAL,
+            whole.value(y),
+            y,
+            self.fit_duals(whole.x, y, whole.p),
+            steps,
+            solver=f"{searches} local searches",
+        )
+
+    def _split(self, whole: LocalSearch, y: np.ndarray) -> list[_Group]:
+        """A search for each group of elements that can be judged alone, the others as in y."""
+        # Where g is undefined for the elements of one group, no other group can be judged.
+        if len(self._groups) == 1 or not np.isfinite(whole.value(y)):
+            return [_Group(whole)]
+        # Large values of the other groups would hide what one of them gains.
+        end = whole.descend(y)[0]
+        base = end if abs(whole.value(end)) < FAR else y
+        return [_Group(whole.restricted(free, rows, base)) for free, rows in self._groups]
+
+    def _search(self, group: _Group, given: list[np.ndarray], seed: int) -> bool:
+        """Search from the given points and from everywhere; whether the time allowed all of it."""
+        starts = [*given, *self._starts(group.search, given[0] if given else None, seed)]
+        for number, start in enumerate(starts):
+            if number >= FEWEST and time.perf_counter() > self.deadline:
+                return False
+            group.descend(start)
+            if group.ran_away or group.search.is_cut:
+                return False
+        self._scan(group)
+        return True
+
+    def descend_from(self, x: np.ndarray, p: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """The end of one local search."""
+        search = LocalSearch(self, x, p, 1.0, 1e-9)
+        with one_blas_thread():
+            return search.descend(search.clip(start))[0]
+
+    def _scan(self, group: _Group) -> None:
+        """Look along each coordinate through the best point, all the way, and search from lower ones.
+
+        Local searches from spread starts seldom have every coordinate in its best basin at once.
+        """
+        search, best = group.search, group.point
+        if search.n > MAX_SCANNED or best is None:
+            return
+        reach = RADII[-1] * (1 + np.abs(best))
+        low = np.where(np.isfinite(search.low), search.low, best - reach)
+        high = np.where(np.isfinite(search.high), search.high, best + reach)
+        for _ in range(MAX_SWEEPS if search.n > 1 else 1):
+            before = group.value
+            for k in range(search.n):
+                for start in self._lower_along(group, k, low[k], high[k]):
+                    group.descend(start)
+            if not group.value < before - 1e-9 * (1 + abs(before)):
+                break
+
+    def _lower_along(self, group: _Group, k: int, low: float, high: float) -> list[np.ndarray]:
+        """Points along coordinate k from which a search may end lower.
+
+        In few variables the valleys of the scan, since its points may lie on the slope of a better one;
+        in many only a point that is lower already.
+        """
+        search = group.search
+        points = np.repeat(np.asarray(group.point)[None, :], SCAN_POINTS + 2, axis=0)
+        points[1:-1, k] = np.linspace(low, high, SCAN_POINTS)
+        values = np.full(SCAN_POINTS + 2, np.inf)
+        for number in range(1, SCAN_POINTS + 1):
+            if search.is_feasible(points[number]):
+                values[number] = search.value(points[number])
+        if search.n > MAX_VALLEYS:
+            lowest = int(np.argmin(values))
+            return [points[lowest]] if values[lowest] < group.value else []
+        is_valley = (values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])
+        valleys = 1 + np.flatnonzero(is_valley & np.isfinite(values[1:-1]))
+        order = valleys[np.argsort(values[valleys])]
+        if search.n > 1:
+            return [points[number] for number in order[:N_VALLEYS]]
+        step = (high - low) / (SCAN_POINTS - 1)
+        # A step of a descent might leave the valley that it begins in.
+        return [search.valley(points[number], step) for number in order[:N_ALONE]]
+
+    def _starts(self, search: LocalSearch, center: np.ndarray | None, seed: int) -> list[np.ndarray]:
+        """Halton points over the bounds of y; where a side is open, around the given point."""
+        low, high = search.low, search.high
+        middle = self._middle(search)
+        center = middle if center is None else center
+        starts = [middle]
+        if search.n == 1 and not search.has_rows and np.isfinite(high - low).all():
+            return starts  # the scan looks everywhere
+        for k, fraction in enumerate(self._fractions(search.n, seed)):
+            reach = RADII[k % len(RADII)] * (1 + np.abs(center))
+            left = np.where(np.isfinite(low), low, np.minimum(center, high) - reach)
+            right = np.where(np.isfinite(high), high, np.maximum(center, low) + reach)
+            starts.append(left + fraction * (right - left))
+        return starts
+
+    def _middle(self, search: LocalSearch) -> np.ndarray:
+        """The middle of the bounds; the point nearest to zero where a side is open."""
+        middle = search.clip(np.zeros(search.n))
+        closed = np.isfinite(search.low) & np.isfinite(search.high)
+        middle[closed] = (search.low[closed] + search.high[closed]) / 2
+        return middle
+
+    def _fractions(self, n: int, seed: int) -> np.ndarray:
+        """Points spread over the unit cube of n dimensions, the same in every call."""
+        if (n, seed) not in self._spread:
+            by_size = 30 if n <= 10 else 16 if n <= 100 else 8 if n <= 1000 else 4
+            count = min(by_size, max(FEWEST, MOST // len(self._groups)))
+            rng = np.random.default_rng(seed)
+            if n <= MAX_HALTON:
+                from scipy.stats import qmc  # slow to load, and seldom needed
+
+                self._spread[n, seed] = qmc.Halton(n, rng=rng).random(count - 1)
+            else:
+                self._spread[n, seed] = rng.random((count - 1, n))
+        return self._spread[n, seed]
+
+    @cached_property
+    def _groups(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+        """Elements of y that meet nowhere: each group, and which rows of either kind it must keep."""
+        kinds = (self.model.lower_in, self.model.lower_eq)
+        everything = [(np.arange(self.n), [np.ones(len(rows), bool) for rows in kinds])]
+        if any(rows.spectral for rows in kinds):
+            return everything
+        groups = independent_groups(self.slope, [rows.tape for rows in kinds if rows.tape is not None])
+        if len(groups) == 1:
+            return everything
+        empty = np.zeros((0, self.n), dtype=bool)
+        holds = [empty if rows.tape is None else dependence(rows.tape, "y") for rows in kinds]
+        found: list[tuple[np.ndarray, list[np.ndarray]]] = [
+            (free, [np.asarray(held[:, free].any(axis=1)) for held in holds]) for free in groups
+        ]
+        for kept, held in zip(found[0][1], holds, strict=True):
+            kept |= ~held.any(axis=1)  # rows in x alone are checked with the first group
+        return found
+
+    @cached_property
+    def rows_in_single_variables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which inequality and equality rows are affine in y (candidates for bounds)."""
+        return _affine_in_y(self.model.lower_in), _affine_in_y(self.model.lower_eq)
+
+    def fit_duals(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> list[np.ndarray]:
+        """Multipliers that fit the KKT conditions at y best; none where rows do not tell them."""
+        model = self.model
+        if not model.has_smooth_kkt:
+            return []
+        rows, equal = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
+        scale = 1 + np.abs(y).max(initial=0)
+        active = np.flatnonzero(rows.value >= -1e-6 * scale)
+        multipliers = np.zeros(len(rows.value)), np.zeros(len(equal.value))
+        matrix = np.vstack([rows.in_y.toarray()[active], equal.in_y.toarray(), -equal.in_y.toarray()])
+        if len(matrix) and np.all(np.isfinite(matrix)) and len(matrix) <= 1000:
+            from scipy.optimize import nnls
+
+            found, _ = nnls(matrix.T, -self.slope(x, y, p))
+            n_equal = len(equal.value)
+            multipliers[0][active] = found[: len(active)]
+            multipliers[1][:] = (
+                found[len(active) : len(active) + n_equal] - found[len(active) + n_equal :]
+            )
+        duals = [np.zeros(constraint.size) for constraint in model.lower_constraints]
+        for kind, values in zip((model.lower_in, model.lower_eq), multipliers, strict=True):
+            for position, where in kind.slices.items():
+                part = values[where]
+                # A cone's dual has more entries than its row; the first is the row's multiplier.
+                duals[position][: len(part)] = part
+        return [
+            np.reshape(dual, constraint.shape, order="F")
+            if dual.size == np.prod(constraint.shape)
+            else dual
+            for dual, constraint in zip(duals, model.lower_constraints, strict=True)
+        ]
+
+
+def _affine_in_y(rows: Rows) -> np.ndarray:
+    affine = np.zeros(len(rows), dtype=bool)
+    if rows.tape is not None:
+        affine[: rows.n_smooth] = polynomial(rows.tape, variable="y", coefficient="x").degree <= 1
+    return affine

@@ -1,0 +1,1 @@
+"""Standard problems, stated once: the papers' examples and random families."""

@@ -1,0 +1,295 @@
+"""Convex inner problems beyond quadratic ones: canonicalised once by cvxpy, solved by Clarabel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints import SOC, Equality, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.power import PowCone3D, PowConeND
+from cvxpy.utilities.scopes import dpp_scope
+
+from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.tape import Tape
+from blomodel.errors import NonconvexLowerError
+from blomodel.programs.cone_data import ConeData
+from blomodel.programs.hoisting import Hoister
+from blomodel.programs.lagrangian import Lagrangian
+from blomodel.programs.newton import NewtonMinimiser
+from blomodel.programs.objective import WeightedObjective
+from blomodel.programs.points import pack_or_generic
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.clarabel import ConicResult
+from blomodel.text.shorten import shorten
+
+# Products in one evaluation, which are nonzeros of Clarabel's matrix; with more of them Newton's method
+# with conjugate gradients is faster (100 samples of 64 features and 10 classes: 0.11 s against 1.5 s).
+_MANY_PRODUCTS = 20_000
+
+Point = tuple[np.ndarray, np.ndarray]  # y and multipliers
+
+
+class ConicProgram:
+    """min_y sum_k weights_k terms_k(x, y) s.t. constraints, for anything convex at fixed x."""
+
+    def __init__(
+        self,
+        lagrangian: Lagrangian,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        x_bounds: tuple[np.ndarray, np.ndarray],
+        name: str,
+    ) -> None:
+        self.lagrangian, self.name = lagrangian, name
+        self.n = lagrangian.blocks[1].size
+        self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
+        self._is_guarded = self.lagrangian.is_polyhedral_form and is_guarded(terms, constraints)
+        self._answered: tuple[tuple[Any, ...], Answer] | None = None  # the last question and its answer
+        self._last: Point | None = None  # where the next solve may start
+        self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
+        self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
+        self.hoister = Hoister(lagrangian.blocks, x_bounds)
+        self.objective = WeightedObjective(self.hoister, terms, name)
+        self.constraints = [self._rewrite(constraint) for constraint in constraints]
+        self.problem = cp.Problem(
+            cp.Minimize(self.objective.expression),
+            [*self.constraints, *self.objective.epigraphs, *self.hoister.bounds],
+        )
+        hoisted = [expression for _, expression in self.hoister.hoisted]
+        self._phi: Tape | None = lower(hoisted, lagrangian.blocks) if hoisted else None
+        self.newton: NewtonMinimiser | None = None
+        is_free = not constraints and self.is_smooth and self._is_guarded
+        if is_free and lagrangian.terms.n_products > _MANY_PRODUCTS:
+            self.newton = NewtonMinimiser(lagrangian.terms, lagrangian.terms_grad_y)
+        else:
+            _ = self.data  # canonicalised now, so that the first solve does not take longer
+
+    @cached_property
+    def data(self) -> ConeData | None:
+        """The canonical form; None where it must be made anew at each x.
+
+        That is so for problems that are convex, yet not affine in the parameters.
+        """
+        points, p = self.hoister.points, pack_or_generic(self.lagrangian.blocks[2])
+        self._set_values(points[0], p, np.ones(self.lagrangian.n_terms))
+        if not self.problem.is_dpp():
+            return None
+        return ConeData(self.problem, self.constraints, self.hoister.variables())
+
+    # -- modelling ---------------------------------------------------------------------------
+
+    def _rewrite(self, constraint: Constraint) -> Constraint:
+        if isinstance(constraint, Inequality | NonPos):
+            expression = constraint.expr if isinstance(constraint, Inequality) else constraint.args[0]
+            return self._at_most_zero(expression, constraint) <= 0
+        if isinstance(constraint, NonNeg):
+            return self._at_most_zero(-constraint.args[0], constraint) <= 0
+        if isinstance(constraint, Equality | Zero):
+            expression = constraint.expr if isinstance(constraint, Equality) else constraint.args[0]
+            return self._affine(expression, constraint) == 0
+        parts: list[Any] = [self._affine(argument, constraint) for argument in constraint.args]
+        extra: dict[str, Any] = {}
+        if isinstance(constraint, PowCone3D | PowConeND):
+            extra["alpha"] = constraint.alpha
+        if isinstance(constraint, SOC | PowConeND):
+            extra["axis"] = constraint.axis
+        return type(constraint)(*parts, **extra)
+
+    def _at_most_zero(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
+        rewritten = self.hoister(expression)
+        if _is_parametric(rewritten, rewritten.is_convex):
+            return rewritten
+        for attempt in (self.hoister.affine, self.hoister.quadratic_rows):
+            other = attempt(expression)
+            if other is not None and other.is_convex():
+                return other
+        if rewritten.is_convex():
+            return self.hoister.lifted(expression)
+        raise self._refuse(constraint, rewritten)
+
+    def _affine(self, expression: cp.Expression, constraint: Constraint) -> cp.Expression:
+        rewritten = self.hoister(expression)
+        if _is_parametric(rewritten, rewritten.is_affine):
+            return rewritten
+        other = self.hoister.affine(expression)
+        if other is None:
+            raise self._refuse(constraint, rewritten)
+        return other
+
+    def _refuse(self, constraint: Constraint, rewritten: cp.Expression) -> NonconvexLowerError:
+        return NonconvexLowerError(
+            f"{self.name}: the constraint {shorten(constraint)!r} is not known to be convex in the "
+            f"lower variables: {explain_nonconvex(rewritten)}"
+        )
+
+    # -- numbers -----------------------------------------------------------------------------
+
+    def _set_values(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> None:
+        values = self._phi(x, np.zeros(self.n), p) if self._phi is not None else np.zeros(0)
+        for position, (parameter, _) in enumerate(self.hoister.hoisted):
+            assert self._phi is not None
+            part = values[self._phi.output_slices[position]]
+            parameter.save_value(part.reshape(parameter.shape, order="F"))
+        for parameter, compute in self.hoister.computed:
+            parameter.save_value(compute(x, p).reshape(parameter.shape, order="F"))
+        for parameter, value in self.objective.values(x, p, weights):
+            parameter.save_value(value.reshape(parameter.shape, order="F"))
+
+    def _vector(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Values of all parameters, laid out as cvxpy's tensors want them."""
+        assert self.data is not None
+        layout, vector = self.data.columns, self.data.blank.copy()
+        if self._phi is not None:
+            values = self._phi(x, np.zeros(self.n), p)
+            for position, (parameter, _) in enumerate(self.hoister.hoisted):
+                where = layout.get(parameter.id)
+                if where is not None:
+                    vector[where] = values[self._phi.output_slices[position]]
+        for parameter, compute in self.hoister.computed:
+            where = layout.get(parameter.id)
+            if where is not None:
+                vector[where] = compute(x, p).ravel(order="F")
+        for parameter, value in self.objective.values(x, p, weights):
+            where = layout.get(parameter.id)
+            if where is not None:
+                vector[where] = value.ravel(order="F")
+        return vector
+
+    def is_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> bool:
+        """Whether the weighted objective is known to be convex in y at this x."""
+        return self.objective.why_not_convex(x, p, weights) == ""
+
+    def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
+        """Not defined for objectives that are not quadratic."""
+        return np.nan
+
+    # -- solving -----------------------------------------------------------------------------
+
+    def solve(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+    ) -> Answer:
+        """Minimise over y at x; ``warm`` allows the last answer, or Newton steps from it."""
+        asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
+        if warm and self._answered is not None and self._answered[0] == asked:
+            return replace(self._answered[1])
+        answer = self._solve(x, p, weights, warm, accuracy)
+        # Elsewhere the next answer to the same question may be sharper than this one.
+        self._answered = None if self.lagrangian.can_refine else (asked, replace(answer))
+        return answer
+
+    def _solve(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+    ) -> Answer:
+        reason = self.objective.why_not_convex(x, p, weights)
+        if reason:
+            return Answer.without_point(InnerStatus.FAILED, self.n, reason)
+        # One term is solved with weight 1, and its multipliers scaled.
+        scale = 1.0
+        if len(weights) == 1:
+            scale, weights = float(weights[0]), np.ones(1)
+        if self.newton is not None:
+            answer = self.newton.solve(x, p, weights, warm, accuracy)
+            if answer.status is InnerStatus.OPTIMAL:
+                answer.value *= scale
+                return answer
+        if warm and self._last is not None:
+            point = self._continue(x, p, weights)
+            if point is not None:
+                return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
+        if self.data is None:
+            result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
+        else:
+            result = self.data.solve(
+                self._vector(x, p, weights), self.objective.linear(x, p, weights), accuracy
+            )
+            y, multipliers = self.data.y.apply(result.x), self.data.duals.apply(result.z)
+        if not result.status.has_point:
+            reason = f"Clarabel: {result.native}"
+            return Answer.without_point(result.status, self.n, reason, result.iterations)
+        point, status, solver = (y, multipliers), result.status, "clarabel"
+        refined = self._refine(x, y, p, weights, multipliers)
+        if refined is not None:
+            # Its optimality conditions were checked.
+            point, status, solver = refined, InnerStatus.OPTIMAL, "clarabel, newton"
+        self._last = point if refined is not None and self._is_guarded else None
+        answer = self._answer(x, p, weights, scale, point, status, solver)
+        answer.iterations = result.iterations
+        if answer.status is not InnerStatus.OPTIMAL:
+            answer.reason = f"Clarabel: {result.native}"
+        return answer
+
+    def _answer(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        scale: float,
+        point: Point,
+        status: InnerStatus,
+        solver: str,
+    ) -> Answer:
+        y, multipliers = point[0], scale * point[1]
+        value = scale * float(weights @ self.lagrangian.terms(x, y, p))
+        if not np.isfinite(value):
+            status = InnerStatus.FAILED
+        duals = self.lagrangian.split(multipliers)
+        return Answer(status, value, y, duals, 0, multipliers, "", solver)
+
+    def _refine(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> Point | None:
+        """Sharpen the interior point answer where the problem is smooth around it."""
+        if not self.lagrangian.is_polyhedral_form or self._failed_refinements >= 3:
+            return None
+        refined = self.lagrangian.refine(x, y, p, weights, multipliers)
+        if refined is not None:
+            moved = np.abs(refined[0] - y).max(initial=0.0)
+            if moved > 1e-2 * (1.0 + np.abs(y).max(initial=0.0)):
+                refined = None  # not the point that was found
+        self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
+        return refined
+
+    def _continue(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> Point | None:
+        """Follow the last answer to the new x by Newton steps.
+
+        What satisfies the optimality conditions of a convex problem is a minimiser, however it was
+        found, provided that the expressions are convex wherever their tapes give numbers.
+        """
+        assert self._last is not None
+        self._unlucky -= 1
+        if self._unlucky > 0:
+            return None
+        point = self.lagrangian.refine(x, self._last[0], p, weights, self._last[1], max_factors=5)
+        if point is None:
+            self._misses += 1
+            self._unlucky = min(2**self._misses, 32)  # try more seldom where it does not work
+        else:
+            self._misses, self._last = 0, point
+        return point
+
+    def _solve_afresh(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
+    ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
+        self._set_values(x, p, weights)
+        data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
+        result = data.solve(data.blank, self.objective.linear(x, p, weights), accuracy)
+        return result, data.y.apply(result.x), data.duals.apply(result.z)
+
+
+def _is_parametric(expression: cp.Expression, test: Any) -> bool:
+    """Whether the curvature also holds with the parameters left open (cvxpy's DPP rules)."""
+    if not test():
+        return False
+    with dpp_scope():
+        return bool(test())

@@ -1,0 +1,373 @@
+"""Terms and constraints of an inner problem as tapes, and its Lagrangian's derivatives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.constraints.power import PowCone3D, PowConeND
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import jacobian, vjp
+from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
+from blomodel.compiler.tape import Tape
+from blomodel.errors import ModelError
+from blomodel.text.shorten import shorten
+
+_CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
+_CHANGES = 2  # coefficient classes from here on depend on the block
+_NEWTON_STEPS = 4  # with one factorisation
+_NEWTON_TOLERANCE = 1e-10  # on the gradient of the Lagrangian, relative to the terms' gradient
+_DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
+_MANY_VARIABLES = 500  # with a dense Hessian, Newton steps cost more than an interior-point solve
+_DENSE_PRODUCTS = 20  # for each variable, in one evaluation: the Hessian is then taken to be dense
+
+
+class Lagrangian:
+    """sum_k weight_k term_k + sum_i <dual_i, sign_i row_i>, the rows in the constraints' order.
+
+    ``sign`` is +1 where cvxpy's dual multiplies the expression (lhs - rhs, x == 0) and -1 where it
+    multiplies its negative (x >= 0 and the other cones).
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        blocks: Sequence[Block],
+    ) -> None:
+        self.n_terms = len(terms)
+        self.blocks = tuple(blocks)
+        expressions: list[cp.Expression] = []
+        signs, equality, ends = [], [], [0]
+        self.shapes: list[tuple[int, ...]] = []
+        self.is_polyhedral_form = True  # no cone but the nonnegative orthant and zero
+        for constraint in constraints:
+            parts, sign = _rows_of(constraint)
+            size = sum(part.size for part in parts)
+            expressions += parts
+            signs.append(np.full(size, sign))
+            equality.append(np.full(size, isinstance(constraint, Equality | Zero)))
+            self.shapes.append(parts[0].shape if len(parts) == 1 else (size,))
+            ends.append(ends[-1] + size)
+            self.is_polyhedral_form &= not isinstance(constraint, _CONES)
+        self.slices = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.n_rows = ends[-1]
+        self.signs = np.concatenate(signs) if signs else np.zeros(0)
+        self.equality = np.concatenate(equality) if equality else np.zeros(0, bool)
+        self.terms = lower(list(terms), self.blocks)
+        self.rows: Tape | None = lower(expressions, self.blocks) if expressions else None
+
+    @cached_property
+    def terms_grad_x(self) -> Tape:
+        """The weighted terms' gradient in x; the weights come last."""
+        return vjp(self.terms, ("x",))
+
+    @cached_property
+    def terms_grad_y(self) -> Tape:
+        """The weighted terms' gradient in y; the weights come last."""
+        return vjp(self.terms, ("y",))
+
+    @cached_property
+    def _rows_grad_x(self) -> Tape:
+        assert self.rows is not None
+        return vjp(self.rows, ("x",))
+
+    @cached_property
+    def _rows_grad_y(self) -> Tape:
+        assert self.rows is not None
+        return vjp(self.rows, ("y",))
+
+    @cached_property
+    def term_facts(self) -> PolynomialFacts:
+        """Degrees of the terms in y, and how their coefficients depend on x."""
+        return polynomial(self.terms)
+
+    @cached_property
+    def row_facts(self) -> PolynomialFacts | None:
+        """The same for the constraints' rows."""
+        return None if self.rows is None else polynomial(self.rows)
+
+    def term_changes(self, name: str) -> np.ndarray:
+        """Whether the coefficients of degree 0, 1, 2 in y can change with a block ("x" or "p")."""
+        return self._changes(self.terms, self.term_facts, name)
+
+    def row_changes(self, name: str) -> np.ndarray:
+        """The same for the constraints' rows."""
+        if self.rows is None or self.row_facts is None:
+            return np.zeros(3, bool)
+        return self._changes(self.rows, self.row_facts, name)
+
+    def _changes(self, tape: Tape, in_x: PolynomialFacts, name: str) -> np.ndarray:
+        if name != "x" and not tape.depends_on(name):
+            return np.zeros(3, bool)
+        facts = in_x if name == "x" else polynomial(tape, "y", name)
+        return np.asarray((facts.coefficient_class >= _CHANGES).any(axis=0))
+
+    @cached_property
+    def rows_move_with_x(self) -> bool:
+        """Whether any constraint can change with x."""
+        return bool(self.row_changes("x").any())
+
+    @property
+    def _is_dense(self) -> bool:
+        return self.terms.n_products > _DENSE_PRODUCTS * self.blocks[1].size
+
+    @property
+    def can_refine(self) -> bool:
+        """Whether Newton steps on the optimality system cost less than solving anew."""
+        return self.blocks[1].size <= _MANY_VARIABLES or not self._is_dense
+
+    @property
+    def is_large_and_dense(self) -> bool:
+        """Whether the Hessian of the terms is large, dense, and costs far more than the terms."""
+        n = self.blocks[1].size
+        return self._is_dense and n > _DENSE_LIMIT and 4 * self.terms.n_products < n**2
+
+    def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
+        """The duals of all constraints as one vector."""
+        if not duals:
+            return np.zeros(0)
+        return np.concatenate([np.asarray(dual, float).ravel(order="F") for dual in duals])
+
+    def split(self, multipliers: np.ndarray) -> list[np.ndarray]:
+        """One array per constraint, in its shape."""
+        return [
+            multipliers[part] if len(shape) == 1 else multipliers[part].reshape(shape, order="F")
+            for part, shape in zip(self.slices, self.shapes, strict=True)
+        ]
+
+    def gradient_x(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> np.ndarray:
+        """Gradient in x: the derivative of the optimal value, by the envelope theorem."""
+        slope = self.terms_grad_x(x, y, p, weights)
+        if self.rows_move_with_x:
+            slope += self._rows_grad_x(x, y, p, self.signs * multipliers)
+        return slope
+
+    def solution_jacobian(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        tolerance: float = 1e-7,
+    ) -> np.ndarray | None:
+        """Derivative of the minimiser in x from the optimality system of the active rows.
+
+        None unless multipliers and slacks tell the active rows apart and the minimiser is unique.
+        """
+        R = sp.csc_array(jacobian(self.terms_grad_y, ("x",), (x, y, p, weights)))
+        H = self._hessian_y(x, y, p, weights, multipliers)
+        n, nx = R.shape
+        A, B = sp.csr_array((0, n)), sp.csr_array((0, nx))
+        if self.rows is not None:
+            R = R + jacobian(self._rows_grad_y, ("x",), (x, y, p, self.signs * multipliers))
+            slack = -self.signs * self.rows(x, y, p)
+            reach_slack = tolerance * max(1.0, np.abs(y).max(initial=0.0))
+            reach_dual = tolerance * max(1.0, np.abs(multipliers).max(initial=0.0))
+            active = (multipliers > reach_dual) | self.equality
+            if ((slack <= reach_slack) & ~active).any():
+                return None  # a row touches without pushing: the minimiser has a kink here
+            chosen = np.flatnonzero(active)
+            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            B = sp.csr_array(jacobian(self.rows, ("x",), (x, y, p)))[chosen]
+        return solve_sensitivity(H, A, R, B)
+
+    def _hessian_y(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+    ) -> sp.csc_array:
+        H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
+        facts = self.row_facts
+        if facts is not None and (facts.degree > 1).any():
+            H = H + jacobian(self._rows_grad_y, ("y",), (x, y, p, self.signs * multipliers))
+        return H
+
+    def refine(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        max_factors: int = 2,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Newton steps on the optimality system, from a nearly optimal point.
+
+        Active are the rows whose multiplier exceeds their slack, so that each new factorisation is
+        a semismooth Newton step; in between, steps with the old one are taken while they gain
+        much. None when this leads nowhere, as at a kink of the objective, or costs too much.
+        """
+        inequality, n = ~self.equality, len(y)
+        if not self.can_refine:
+            return None
+        last = np.inf
+        for _ in range(max_factors):
+            values = self._row_values(x, y, p)
+            chosen = np.flatnonzero((multipliers > -values) | self.equality)
+            solve = self._factor_at(x, y, p, weights, multipliers, chosen)
+            if solve is None:
+                return None
+            multipliers = np.where((multipliers > -values) | self.equality, multipliers, 0.0)
+            residual, values, reach = self._residual(x, y, p, weights, multipliers, chosen)
+            error = float(np.abs(residual).max(initial=0.0))
+            if not np.isfinite(error):
+                return None  # an exponential of a large argument
+            for number in range(_NEWTON_STEPS):
+                step = solve(-residual)
+                y_new, multipliers_new = y + step[:n], multipliers.copy()
+                multipliers_new[chosen] += step[n:]
+                residual, values_new, reach_new = self._residual(
+                    x, y_new, p, weights, multipliers_new, chosen
+                )
+                error_new = float(np.abs(residual).max(initial=0.0))
+                # The first step may overshoot; those with the same factor must pay.
+                if not error_new < (100.0 if number == 0 else 0.3) * max(error, 1e-14 * reach):
+                    break
+                y, multipliers, values, error = y_new, multipliers_new, values_new, error_new
+                reach = reach_new
+                if error <= 1e-15 * reach:
+                    break
+            if not np.isfinite(error) or error > 10.0 * last:
+                return None
+            last = error
+            signs_fit = (multipliers[inequality] >= -1e-8).all() and (values[inequality] <= 1e-9).all()
+            if error <= _NEWTON_TOLERANCE * reach and signs_fit:
+                return y, np.where(inequality, np.maximum(multipliers, 0.0), multipliers)
+        return None
+
+    def _row_values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return np.zeros(0) if self.rows is None else self.signs * self.rows(x, y, p)
+
+    def _residual(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        chosen: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Gradient of the Lagrangian over the active rows, all rows, and the gradient's scale."""
+        slope = self.terms_grad_y(x, y, p, weights)
+        reach = float(np.abs(slope).max(initial=1.0))
+        if self.rows is None:
+            return slope, np.zeros(0), reach
+        slope = slope + self._rows_grad_y(x, y, p, self.signs * multipliers)
+        values = self._row_values(x, y, p)
+        return np.concatenate([slope, values[chosen]]), values, reach
+
+    def _factor_at(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        multipliers: np.ndarray,
+        chosen: np.ndarray,
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
+        H = self._hessian_y(x, y, p, weights, multipliers)
+        A = sp.csr_array((0, len(y)))
+        if self.rows is not None and len(chosen):
+            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            A = sp.csr_array(sp.diags_array(self.signs[chosen]) @ A)
+        return _factor_system(H, A)
+
+
+def _factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Solver of [H A'; A 0], shifted a little so that dependent rows do no harm."""
+    n, k = H.shape[0], A.shape[0]
+    scale = float(np.abs(H.data).max(initial=1e-3))
+    if not np.isfinite(scale) or not np.isfinite(A.data).all():
+        return None
+    if n + k > _DENSE_LIMIT:
+        shift = sp.diags_array(np.concatenate([np.full(n, 1e-12 * scale), np.full(k, -1e-12)]))
+        blocks: Any = [[H, A.T], [A, None]]
+        whole = sp.block_array(blocks) if k else H
+        try:
+            return spl.splu(sp.csc_array(whole + shift)).solve
+        except RuntimeError:
+            return None
+    K = np.zeros((n + k, n + k))
+    K[:n, :n], K[:n, n:], K[n:, :n] = H.toarray(), A.toarray().T, A.toarray()
+    K.flat[: n * (n + k) : n + k + 1] += 1e-12 * scale
+    K.flat[n * (n + k + 1) :: n + k + 1] -= 1e-12
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            factor = scipy.linalg.lu_factor(K)
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        return None
+    return lambda right: scipy.linalg.lu_solve(factor, right)
+
+
+def solve_sensitivity(
+    H: sp.csc_array, A: sp.csr_array, R: sp.csc_array, B: sp.csr_array
+) -> np.ndarray | None:
+    """dy of [H A'; A 0] (dy, dl) = -(R, B), or None when dy is not determined."""
+    n, k = H.shape[0], A.shape[0]
+    right = -np.vstack([R.toarray(), B.toarray()])
+    if n + k > _DENSE_LIMIT:
+        K = sp.block_array([[H, A.T], [A, None]], format="csc") if k else sp.csc_array(H)
+        try:
+            solution = spl.splu(K).solve(right)
+        except RuntimeError:
+            return None
+        residual = np.abs(K @ solution - right).max(initial=0.0)
+        return solution[:n] if residual <= 1e-8 * (1.0 + np.abs(right).max(initial=0.0)) else None
+    dense = A.toarray()
+    # dy = particular + Z u, with Z spanning the directions that keep the active rows active.
+    rank, vt, particular = 0, np.eye(n), np.zeros((n, right.shape[1]))
+    if k:
+        u, values, vt = scipy.linalg.svd(dense, full_matrices=True)
+        rank = int((values > 1e-10 * values.max(initial=0.0)).sum())
+        image = u.T @ right[n:]
+        if np.abs(image[rank:]).max(initial=0.0) > 1e-8 * (1.0 + np.abs(image).max(initial=0.0)):
+            return None  # dependent rows that move apart: the active set cannot stay
+        particular = vt[:rank].T @ (image[:rank] / values[:rank, None])
+    Z = vt[rank:].T
+    if Z.shape[1] == 0:
+        return particular
+    full = H.toarray()
+    reduced = Z.T @ full @ Z
+    spectrum = np.linalg.eigvalsh((reduced + reduced.T) / 2)
+    if spectrum[0] <= 1e-9 * max(np.abs(full).max(), 1e-12):
+        return None  # flat direction: the minimiser is not unique
+    return particular + Z @ np.linalg.solve(reduced, Z.T @ (right[:n] - full @ particular))
+
+
+def _rows_of(constraint: Constraint) -> tuple[list[cp.Expression], float]:
+    if isinstance(constraint, Inequality | Equality):
+        return [constraint.expr], 1.0
+    if isinstance(constraint, NonPos | Zero):
+        return [constraint.args[0]], 1.0
+    if isinstance(constraint, NonNeg | PSD):
+        return [constraint.args[0]], -1.0
+    if isinstance(constraint, _CONES):
+        return list(constraint.args), -1.0
+    raise ModelError(
+        f"Constraint {shorten(constraint)!r} is a {type(constraint).__name__}; equalities, "
+        "inequalities and the cones SOC, PSD, ExpCone, PowCone3D and PowConeND are supported."
+    )

@@ -1,0 +1,134 @@
+"""Smooth convex functions without constraints: Newton's method with conjugate gradients.
+
+An interior-point solver would have to factor a matrix with one row for each term of a loss; here only
+products with the Hessian are needed, so that thousands of samples and variables are no obstacle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from blomodel.compiler.passes.derivatives import jvp
+from blomodel.compiler.tape import Tape
+from blomodel.kernels import machine
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.threads import one_blas_thread
+
+MAX_STEPS = 100
+MAX_PRODUCTS = 500  # with the Hessian, in one step
+MAX_HALVINGS = 40
+SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring
+ROUNDING = 1e-14  # relative changes of the value below this are not seen
+FAR = 1e10  # a minimiser that lies farther away than this counts as none
+
+
+class NewtonMinimiser:
+    """Minimises weights . terms(x, y) over y, for terms that are smooth and convex in y.
+
+    Parameters
+    ----------
+    terms : Tape
+        Of the blocks x, y, p.
+    slope : Tape
+        Gradient in y of the weighted terms, the weights its last input.
+    """
+
+    def __init__(self, terms: Tape, slope: Tape) -> None:
+        self._terms, self._slope = terms, slope
+        self._last: np.ndarray | None = None
+        self._asked: tuple[bytes, bytes, bytes, float] | None = None
+        self._answer: Answer | None = None
+
+    def solve(
+        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+    ) -> Answer:
+        """The minimiser, to within ``accuracy`` of 1 + |minimum|; FAILED where there is none."""
+        n, question = self._slope.n_outputs, (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
+        if warm and self._asked == question and self._answer is not None:
+            return replace(self._answer, y=self._answer.y.copy())  # a point is measured again and again
+        start = self._last if warm and self._last is not None else np.zeros(n)
+        with one_blas_thread(), np.errstate(all="ignore"):
+            found = self._descend(start.copy(), x, p, weights, accuracy)
+        if found is None:
+            return Answer.without_point(InnerStatus.FAILED, n, "Newton's method did not converge")
+        y, value, steps = found
+        self._last = y
+        self._asked = question
+        self._answer = Answer(
+            InnerStatus.OPTIMAL, value, y, [], steps, np.zeros(0), solver="newton, conjugate gradients"
+        )
+        return replace(self._answer, y=y.copy())
+
+    def _descend(
+        self, y: np.ndarray, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
+    ) -> tuple[np.ndarray, float, int] | None:
+        def value_at(point: np.ndarray) -> float:
+            return float(weights @ self._terms(x, point, p))
+
+        value, first = value_at(y), 1.0
+        for step in range(MAX_STEPS):
+            slope = self._slope(x, y, p, weights)
+            size = float(np.linalg.norm(slope))
+            if not (np.isfinite(value) and np.isfinite(size)):
+                return None
+            if size == 0.0:
+                return y, value, step
+            # Far from the minimiser an accurate step is wasted; near it, it squares the error.
+            first = size if step == 0 else first
+            forcing = float(np.clip(np.sqrt(size / first), 1e-3, 0.1))
+            move = self._newton_step(x, y, p, weights, slope, forcing)
+            decrement = -float(slope @ move)  # twice the decrease that the quadratic model predicts
+            if not decrement >= 0.0:
+                return None
+            smallest = ROUNDING * (1 + abs(value))
+            if 0.5 * decrement <= max(0.01 * accuracy * (1 + abs(value)), smallest):
+                final = y + move
+                last = value_at(final)
+                return (final, last, step + 1) if last <= value else (y, value, step)
+            length = 1.0
+            for _ in range(MAX_HALVINGS):
+                trial = y + length * move
+                changed = value_at(trial)
+                if changed <= value - SUFFICIENT * length * decrement + smallest:
+                    break
+                length *= 0.5
+            else:
+                return None
+            y, value = trial, changed
+            if np.abs(y).max(initial=0.0) > FAR:
+                return None
+        return None
+
+    def _newton_step(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        slope: np.ndarray,
+        forcing: float,
+    ) -> np.ndarray:
+        apply = _last_input_only(jvp(self._slope, ("y",)), (x, y, p, weights))
+        hessian = LinearOperator((y.size, y.size), matvec=apply, dtype=float)
+        move, _ = cg(hessian, -slope, rtol=forcing, maxiter=MAX_PRODUCTS)
+        return np.asarray(move)
+
+
+def _last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    """The tape as a function of its last input: what depends on the others is computed once."""
+    m = tape.machinery
+    n_last, n_out = tape.input_sizes[-1], tape.n_outputs
+    tape(*point, np.zeros(n_last))
+    place = m.workspace[m.inputs[-1] : m.inputs[-1] + n_last]
+    result = m.workspace[m.output : m.output + n_out]
+
+    def apply(vector: np.ndarray) -> np.ndarray:
+        place[:] = np.ravel(vector)
+        machine.run(m.code, m.integers, m.workspace, m.prefix, len(m.code))
+        return result.copy()
+
+    return apply

@@ -1,0 +1,173 @@
+"""Inner problems compiled once and solved for many x: values, minimisers, duals, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.blocks import Block
+from blomodel.errors import DataError
+from blomodel.programs.lagrangian import Lagrangian
+from blomodel.programs.lifting import Lifting
+from blomodel.programs.quadratic import QuadraticProgram
+from blomodel.solvers.answer import Answer, InnerStatus
+
+
+class ParametricProgram:
+    """Minimise over y, at fixed x: sum_k weights_k terms_k(x, y) subject to constraints.
+
+    Parameters
+    ----------
+    terms : sequence of scalar cvxpy expressions
+        All to be minimised; the last one is the lower objective, which must be convex in y.
+    constraints : sequence of cvxpy constraints
+    x, y, p : Block
+        Upper variables, lower variables, parameters.
+    x_bounds : tuple of arrays
+        Bounds on x, from which signs of sub-expressions in x are found.
+    name : str
+        How messages call this problem.
+
+    Attributes
+    ----------
+    kind : {"LP", "QP", "conic"}
+    reason : str
+        Why it is of this kind.
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[cp.Expression],
+        constraints: Sequence[Constraint],
+        *,
+        x: Block,
+        y: Block,
+        p: Block,
+        x_bounds: tuple[np.ndarray, np.ndarray] | None = None,
+        name: str = "lower level",
+    ) -> None:
+        self.x, self.y, self.p, self.name = x, y, p, name
+        unbounded = np.full(x.size, -np.inf), np.full(x.size, np.inf)
+        bounds = unbounded if x_bounds is None else x_bounds
+        self._original = list(terms), list(constraints)
+        lifting = Lifting(terms, constraints, (x, y, p), bounds)
+        self._is_lifted = lifting.y is not y
+        terms, constraints = lifting.terms, lifting.constraints
+        self.lagrangian = Lagrangian(terms, constraints, (x, lifting.y, p))
+        of_rows = self.lagrangian.row_facts
+        quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
+        affine_rows = of_rows is None or bool((of_rows.degree <= 1).all())
+        self._program: QuadraticProgram | ConicProgram
+        is_program = quadratic and affine_rows and self.lagrangian.is_polyhedral_form
+        if is_program and not self.lagrangian.is_large_and_dense:
+            self._program = QuadraticProgram(self.lagrangian, terms, bounds, name)
+            self.kind = self._program.kind
+            what = "linear" if self.kind == "LP" else "quadratic"
+            self.reason = f"the objective is {what} and the constraints are affine in y at fixed x"
+            try:
+                self._program.check(p.pack())
+            except DataError:
+                pass  # a parameter has no value yet; the first solve checks
+        else:
+            from blomodel.programs.conic import ConicProgram
+
+            self._program = ConicProgram(self.lagrangian, terms, constraints, bounds, name)
+            self.kind = "conic"
+            self.reason = self._why_conic(quadratic, affine_rows, is_program)
+
+    def _why_conic(self, quadratic: bool, affine_rows: bool, is_program: bool) -> str:
+        if is_program:
+            return "its Hessian would be large and dense, whereas its squares are few"
+        if not quadratic:
+            return "the objective is not quadratic in y at fixed x"
+        if not affine_rows:
+            return "a constraint is not affine in y at fixed x"
+        return "a constraint is a second-order, semidefinite, exponential or power cone"
+
+    def solve(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray = (1.0,),
+        warm: bool = True,
+        accuracy: float = 1e-8,
+    ) -> Answer:
+        """Minimise at x; ``warm`` starts from the last answer."""
+        answer = self._program.solve(x, p, self._weights(weights), warm, accuracy)
+        if self._is_lifted:
+            answer.lifted, answer.y = answer.y, answer.y[: self.y.size]
+            answer.duals = answer.duals[: len(self._original[1])]
+        return answer
+
+    def gradient(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        answer: Answer,
+    ) -> np.ndarray:
+        """Gradient in x of the optimal value (not a number when the answer holds no point)."""
+        if not answer.status.has_point:
+            return np.full(self.x.size, np.nan)
+        weights, multipliers = self._weights(weights), answer.multipliers
+        if multipliers is None or (self._is_lifted and answer.lifted is None):
+            # An answer made by hand knows nothing of variables that stand for kinked atoms.
+            multipliers = self.lagrangian.flatten(answer.duals)
+            return self._plain_lagrangian.gradient_x(x, answer.y, p, weights, multipliers)
+        y = answer.lifted if answer.lifted is not None else answer.y
+        return self.lagrangian.gradient_x(x, y, p, weights, multipliers)
+
+    @cached_property
+    def _plain_lagrangian(self) -> Lagrangian:
+        if not self._is_lifted:
+            return self.lagrangian
+        return Lagrangian(*self._original, (self.x, self.y, self.p))
+
+    def solution_jacobian(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        answer: Answer,
+    ) -> np.ndarray | None:
+        """Derivative of the minimiser in x (n_y by n_x), or None where it does not exist."""
+        if answer.status is not InnerStatus.OPTIMAL or not self._program.is_smooth:
+            return None
+        y, multipliers = answer.lifted if self._is_lifted else answer.y, answer.multipliers
+        if y is None or multipliers is None:
+            return None
+        tolerance = 1e-8 if self.kind != "conic" else 1e-5
+        jacobian = self.lagrangian.solution_jacobian(
+            x, y, p, self._weights(weights), multipliers, tolerance
+        )
+        return None if jacobian is None else jacobian[: self.y.size]
+
+    @property
+    def is_large_and_smooth(self) -> bool:
+        """Whether it is too large for an interior-point solver and left to Newton's method."""
+        return getattr(self._program, "newton", None) is not None
+
+    def is_convex(
+        self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
+    ) -> bool:
+        """Whether the weighted problem is known to be convex in y at this x."""
+        return self._program.is_convex(x, p, self._weights(weights))
+
+    def convexity(
+        self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
+    ) -> float:
+        """Smallest eigenvalue of the objective's Hessian in y (not a number for conic problems)."""
+        return self._program.convexity(x, p, self._weights(weights))
+
+    def _weights(self, weights: Sequence[float] | np.ndarray) -> np.ndarray:
+        vector = np.asarray(weights, float)
+        if vector.shape != (self.lagrangian.n_terms,):
+            raise ValueError(
+                f"{self.name}: the {self.lagrangian.n_terms} terms need as many weights, not "
+                f"{weights!r}."
+            )
+        return vector

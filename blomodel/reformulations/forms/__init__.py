@@ -1,0 +1,1 @@
+"""Problems of one level as numbers, which methods minimise."""

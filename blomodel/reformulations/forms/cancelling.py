@@ -1,0 +1,96 @@
+r"""Products of prices and quantities, written away by what holds at every lower answer.
+
+Where y holds the lower level's own multipliers, a lower answer satisfies equations
+:math:`a_r'z + b_r = 0` and pairs :math:`z_k(a_i'z + b_i) = 0`, with z = (x, y). Each pair, and each
+equation times an entry of z, is a quadratic form that vanishes there, so any multiple of it may be
+added to the upper objective. Revenue, a price times a quantity, becomes linear or convex this way.
+Of the equations, those of stationarity are multiplied by the variable they belong to, and those
+that were stated by their multiplier; together they say that primal and dual value agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from blomodel.model.model import Model
+
+MAX_ENTRIES = 3_000_000  # of the least-squares problem in the forms' weights, which is dense
+
+
+def cancel_products(
+    model: Model, p: np.ndarray, hessian: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Quadratic and linear part of a vanishing form that takes the products out of ``hessian``.
+
+    Parameters
+    ----------
+    hessian : array
+        Of the upper objective over (x, y).
+
+    Returns
+    -------
+    tuple of arrays, or None
+        To be added to the upper objective's Hessian and gradient at zero. None where y holds no
+        multipliers, or the forms are too many.
+    """
+    if model.own_pairs is None:
+        return None
+    rows, constants, entries = _vanishing_forms(model, p, model.own_pairs)
+    n = len(hessian)
+    # Form k is z[entries[k]] times an affine row; its Hessian has two copies of the row's slope.
+    row, column = entries[rows.row], rows.col
+    above, below = np.minimum(row, column), np.maximum(row, column)
+    slopes = rows.data * np.where(row == column, 2.0, 1.0)
+    of_f = sp.triu(sp.coo_array(hessian)).tocoo()
+    positions, where = np.unique(
+        np.concatenate([above * n + below, of_f.row * n + of_f.col]), return_inverse=True
+    )
+    if len(positions) * len(entries) > MAX_ENTRIES:
+        return None
+    forms = np.zeros((len(positions), len(entries)))
+    np.add.at(forms, (where[: len(slopes)], rows.row), slopes)
+    target = np.zeros(len(positions))
+    target[where[len(slopes) :]] = of_f.data
+    upper, lower = np.divmod(positions, n)
+    weights = _weights(forms, target, upper == lower)
+    total = np.zeros((n, n))
+    total[upper, lower] = forms @ weights
+    total = np.triu(total) + np.triu(total, 1).T
+    return total, np.bincount(entries, weights * constants, minlength=n)
+
+
+def _weights(forms: np.ndarray, target: np.ndarray, is_square: np.ndarray) -> np.ndarray:
+    """Multiples of the forms that cancel all products and, where possible, leave no negative square."""
+    products, squares = forms[~is_square], forms[is_square]
+    weights = np.linalg.lstsq(products, -target[~is_square], rcond=None)[0]
+    remainder = products @ weights + target[~is_square]
+    if np.abs(remainder).max(initial=0) > 1e-9 * (1 + np.abs(target).max(initial=0)):
+        return weights
+    # Minimise the sum of the shortfalls s with squares.w + s >= -target.
+    n_forms, n_squares = forms.shape[1], len(squares)
+    found = linprog(
+        np.concatenate([np.zeros(n_forms), np.ones(n_squares)]),
+        A_ub=np.hstack([-squares, -np.eye(n_squares)]),
+        b_ub=target[is_square],
+        A_eq=np.hstack([products, np.zeros((len(products), n_squares))]),
+        b_eq=-target[~is_square],
+        bounds=[(None, None)] * n_forms + [(0, None)] * n_squares,
+    )
+    return found.x[:n_forms] if found.status == 0 else weights
+
+
+def _vanishing_forms(
+    model: Model, p: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+) -> tuple[sp.coo_array, np.ndarray, np.ndarray]:
+    """Affine rows, their constants, and the entries of (x, y) that they are multiplied by."""
+    n_x, zeros = model.x.size, (np.zeros(model.x.size), np.zeros(model.y.size), p)
+    inequalities, equations = model.lower_in.linearise(*zeros), model.lower_eq.linearise(*zeros)
+    rows, constants, entries = [], [], []
+    for linear, paired in ((inequalities, pairs), (equations, model.own_equations)):
+        chosen, partners = paired
+        rows.append(sp.csr_array(sp.hstack([linear.in_x, linear.in_y]))[chosen])
+        constants.append(linear.value[chosen])
+        entries.append(n_x + partners)
+    return sp.vstack(rows).tocoo(), np.concatenate(constants), np.concatenate(entries)

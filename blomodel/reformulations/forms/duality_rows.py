@@ -1,0 +1,100 @@
+r"""Linear rows that join the lower level's answer with its multipliers.
+
+On every piece complementarity holds, so that stationarity times :math:`y - Yx`, for any matrix Y, gives
+
+.. math:: (y - Yx)^T (Hy + c) = \sum_i \lambda_i (v_i + (B + AY)_i x) + \mu^T (w + (E_x + E_y Y) x)
+
+where the lower rows are :math:`Bx + Ay + v \le 0` and :math:`E_x x + E_y y + w = 0`. A relaxation that
+drops complementarity loses this. With :math:`\beta_i \ge (B + AY)_i x`, the signs of the multipliers
+and a tangent of the convex left-hand side, a linear row is left. It often bounds the multipliers: where
+:math:`v_i + \beta_i < 0` for all i, :math:`Yx` is an inner point of the lower level for every x.
+The row for Y = 0 is that of Kleinert, Labbé, Plein and Schmidt (2021).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.model.model import Model
+from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.complementarity import ComplementarityQP
+from blomodel.solvers.highs import BoundedProgram
+
+Array = np.ndarray
+SAFE = 1e-8  # relative: what rounding may cost in a range
+NO_MATTER = 1e-12  # relative: smaller numbers are rounding
+
+
+def with_duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> ComplementarityQP:
+    """The same problem with rows that every complementary point satisfies.
+
+    ``qp`` stands for the KKT conditions, linear ones, in z = (x, y, multipliers).
+    """
+    if model.own_pairs is not None:
+        return qp
+    rows = _duality_rows(qp, model, p)
+    if not rows:
+        return qp
+    return dataclasses.replace(
+        qp,
+        A_in=sp.csc_array(sp.vstack([qp.A_in, sp.csr_array(np.array(rows))])),
+        b_in=np.concatenate([qp.b_in, np.zeros(len(rows))]),
+    )
+
+
+def _duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> list[Array]:
+    x, y = np.zeros(model.x.size), np.zeros(model.y.size)
+    inside, on = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
+    none = np.zeros(len(inside.value) + len(on.value))
+    cross, hessian = (np.asarray(part.todense()) for part in model.lower_hessian(x, y, p, none))
+    if np.any(cross) or not len(inside.value) or not x.size:
+        return []
+    A, B = inside.in_y.toarray(), inside.in_x.toarray()
+    E_y, E_x = on.in_y.toarray(), on.in_x.toarray()
+    slope = model.lower_stationarity(x, y, p, none)
+    program = _relaxation(qp)
+    rows = []
+    for follow in _rules(A, B, E_y, E_x, is_linear=not np.any(hessian)):
+        if np.abs(E_x + E_y @ follow).max(initial=0) > NO_MATTER * (1 + np.abs(E_x).max(initial=0)):
+            continue
+        reach = _largest(program, B + A @ follow)
+        if np.all(np.isfinite(reach)):
+            # The tangent of y'Hy at 0 is 0.
+            rows.append(np.concatenate([-slope @ follow, slope, -(inside.value + reach), -on.value]))
+    return rows
+
+
+def _rules(A: Array, B: Array, E_y: Array, E_x: Array, *, is_linear: bool) -> list[Array]:
+    """Matrices Y: none, and the one with which y = Yx keeps the rows' values nearest to those at 0."""
+    none = np.zeros((A.shape[1], B.shape[1]))
+    if not is_linear or not np.any(B) and not np.any(E_x):
+        return [none]
+    if not len(E_y):
+        return [none, np.linalg.lstsq(A, -B)[0]]
+    start = np.linalg.lstsq(E_y, -E_x)[0]
+    kernel = np.eye(A.shape[1]) - np.linalg.pinv(E_y) @ E_y
+    return [none, start + kernel @ np.linalg.lstsq(A @ kernel, -(B + A @ start))[0]]
+
+
+def _relaxation(qp: ComplementarityQP) -> BoundedProgram:
+    """The points that satisfy all but complementarity."""
+    low, high = np.full(len(qp.q), -np.inf), np.full(len(qp.q), np.inf)
+    low[qp.columns] = 0.0
+    A_eq, A_in = (sp.csr_array(matrix).toarray() for matrix in (qp.A_eq, qp.A_in))
+    return BoundedProgram(A_eq, qp.b_eq, A_in, qp.b_in, low, high)
+
+
+def _largest(program: BoundedProgram, rows: Array) -> Array:
+    """An upper bound of each row over x; infinite where there is none."""
+    largest = np.zeros(len(rows))
+    for i, row in enumerate(rows):
+        if np.any(row):
+            cost = np.zeros(program.n)
+            cost[: row.size] = -row
+            status, value, _ = program.minimise(cost)
+            is_known = status is InnerStatus.OPTIMAL
+            largest[i] = -value + SAFE * (1 + abs(value)) if is_known else np.inf
+    return largest

@@ -1,0 +1,237 @@
+r"""The KKT reformulation: the lower level replaced by its optimality conditions.
+
+.. math:: \min_{x,y,\lambda,\mu} f(x,y) \quad \text{s.t.} \quad
+          \nabla_y g + \lambda\cdot\nabla_y c + \mu\cdot\nabla_y h = 0, \quad
+          0 \le \lambda \perp -c(x,y) \ge 0, \quad h(x,y) = 0,
+
+and the upper constraints. Equivalent to the bilevel problem when the lower level is convex and
+its multipliers exist. Each choice of "c_i = 0 or lambda_i = 0" is a *piece*; around a point the
+conditions are modelled by a quadratic program with complementarity constraints, which is exact
+when the conditions are linear and f is quadratic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from blomodel.model.model import Model
+from blomodel.reformulations.forms.cancelling import cancel_products
+from blomodel.solvers.complementarity import ComplementarityQP
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """A complementarity QP in (dx, dy, multipliers) around a point.
+
+    Where y holds the lower level's own multipliers there are no others; ``shift`` then turns their
+    steps into values, which is what complementarity speaks of.
+    """
+
+    qp: ComplementarityQP
+    n_x: int
+    n_y: int
+    shift: np.ndarray | None = None
+    constant: float = 0.0  # what the shift takes off the objective
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every derivative in the model exists."""
+        parts = (self.qp.q, self.qp.b_eq, self.qp.b_in, self.qp.A_eq.data, self.qp.A_in.data)
+        return all(bool(np.all(np.isfinite(part))) for part in parts)
+
+    def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Step in x, step in y, multipliers (inequalities, then equalities)."""
+        end = self.n_x + self.n_y
+        if self.shift is not None:
+            z = z - self.shift
+        return z[: self.n_x], z[self.n_x : end], z[end:]
+
+    def join(self, dx: np.ndarray, dy: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """The unknowns that ``split`` takes apart."""
+        if self.shift is not None:
+            return np.concatenate([dx, dy]) + self.shift
+        return np.concatenate([dx, dy, multipliers])
+
+
+def model_pieces(
+    model: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    p: np.ndarray,
+    multipliers: np.ndarray,
+    *,
+    curvature: np.ndarray | None,
+    radius: float = np.inf,
+) -> PieceModel:
+    """Model f by its gradient and ``curvature``, and the KKT conditions by their linearisation.
+
+    Parameters
+    ----------
+    curvature : array or None
+        Positive semidefinite matrix over (x, y); None models f by its gradient alone.
+    radius : float
+        Largest entry of the step in (x, y).
+    """
+    n_x, n_y = model.x.size, model.y.size
+    lower_in, lower_eq = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
+    upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
+    n_in, n_eq = len(lower_in.value), len(lower_eq.value)
+    n_multipliers = n_in + n_eq
+    a_eq, b_eq = [], []
+    pairs = np.arange(n_in), n_y + np.arange(n_in)
+    if model.own_pairs is not None:  # stationarity is among the lower rows already
+        pairs, n_multipliers = model.own_pairs, 0
+    else:
+        cross, hessian = model.lower_hessian(x, y, p, multipliers)
+        # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
+        b_eq.append(-model.lower_stationarity(x, y, p, np.zeros(n_multipliers)))
+        a_eq.append(sp.hstack([cross, hessian, lower_in.in_y.T, lower_eq.in_y.T]))
+    for rows in (lower_eq, upper_eq):
+        a_eq.append(_pad(rows.in_x, rows.in_y, n_multipliers))
+        b_eq.append(-rows.value)
+    a_in = [_pad(rows.in_x, rows.in_y, n_multipliers) for rows in (lower_in, upper_in)]
+    b_in = [-lower_in.value, -upper_in.value]
+    if np.isfinite(radius):
+        box = sp.hstack([sp.eye_array(n_x + n_y), sp.csr_array((n_x + n_y, n_multipliers), dtype=float)])
+        a_in += [box, -box]
+        b_in += [np.full(2 * (n_x + n_y), radius)]
+    size = n_x + n_y + n_multipliers
+    quadratic = sp.csc_array((size, size), dtype=float)
+    if curvature is not None:
+        empty = sp.csc_array((n_multipliers, n_multipliers), dtype=float)
+        quadratic = sp.csc_array(sp.block_diag([sp.csc_array(curvature), empty]))
+    linear = np.concatenate([model.f_grad(x, y, p), np.zeros(n_multipliers)])
+    qp = ComplementarityQP(
+        P=quadratic,
+        q=linear,
+        A_eq=sp.csc_array(sp.vstack(a_eq)),
+        b_eq=np.concatenate(b_eq),
+        A_in=sp.csc_array(sp.vstack(a_in)),
+        b_in=np.concatenate(b_in),
+        rows=pairs[0],
+        columns=n_x + pairs[1],
+    )
+    if model.own_pairs is None:
+        return PieceModel(qp, n_x, n_y)
+    shift = np.zeros(size)
+    shift[qp.columns] = y[pairs[1]]
+    shifted = dataclasses.replace(
+        qp, q=qp.q - qp.P @ shift, b_eq=qp.b_eq + qp.A_eq @ shift, b_in=qp.b_in + qp.A_in @ shift
+    )
+    return PieceModel(shifted, n_x, n_y, shift, float(0.5 * shift @ (qp.P @ shift) - qp.q @ shift))
+
+
+def _pad(in_x: sp.csr_array, in_y: sp.csr_array, n_multipliers: int) -> sp.csr_array:
+    empty = sp.csr_array((in_x.shape[0], n_multipliers), dtype=float)
+    return sp.csr_array(sp.hstack([in_x, in_y, empty]))
+
+
+@dataclass(frozen=True)
+class PieceObjective:
+    """A convex quadratic 1/2 z'Pz + q'z + constant over z = (x, y, multipliers)."""
+
+    P: np.ndarray
+    q: np.ndarray
+    constant: float
+    source: str
+
+
+def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
+    """The upper objective as a convex quadratic on the pieces; None where it is not one.
+
+    Found once for each value of the parameters, since method, certificate and explanation ask.
+    """
+    found: dict[bytes, PieceObjective | None] = model.__dict__.setdefault("_piece_objectives", {})
+    key = p.tobytes()
+    if key not in found:
+        found.clear()
+        found[key] = _find_convex_objective(model, p)
+    return found[key]
+
+
+def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
+    r"""The upper objective as a convex quadratic on the pieces, if it can be written as one.
+
+    Where f itself is not convex, products of x and y may cancel against those of the lower level:
+    on the pieces g(x,y) equals the dual value, so with
+    :math:`g = \tfrac12 y'Qy + (Cx + q)'y + r(x)` and rows :math:`Ay \le b` without x,
+
+    .. math:: f = (f + \alpha g) - \alpha\,(r(x) - \tfrac12 y'Qy - \lambda\cdot b),
+
+    for any :math:`\alpha`. Pricing problems, where f is the money that the lower level pays, become
+    convex this way.
+    """
+    n_x, n_y = model.x.size, model.y.size
+    n_in, n_eq = len(model.lower_in), len(model.lower_eq)
+    if not model.is_linear_quadratic:
+        return None
+    x, y = np.zeros(n_x), np.zeros(n_y)
+    size = n_x + n_y + (n_in + n_eq if model.own_pairs is None else 0)
+    linear = np.zeros(size)
+    linear[: n_x + n_y] = model.f_grad(x, y, p)
+    constant = float(model.f(x, y, p)[0])
+    hessian = model.f_hessian(x, y, p)
+
+    def embed(block: np.ndarray) -> np.ndarray:
+        full = np.zeros((size, size))
+        full[: n_x + n_y, : n_x + n_y] = block
+        return full
+
+    if is_positive_semidefinite(hessian):
+        return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
+    if model.own_pairs is not None:
+        cancelling = cancel_products(model, p, hessian)
+        if cancelling is None or not is_positive_semidefinite(hessian + cancelling[0]):
+            return None
+        source = "products with multipliers cancel by complementarity"
+        return PieceObjective(hessian + cancelling[0], linear + cancelling[1], constant, source)
+    if not model.g_is_quadratic:
+        return None
+    lower_hessian = model.g_hessian(x, y, p)
+    mixed, mixed_below = hessian[:n_x, n_x:], lower_hessian[:n_x, n_x:]
+    weight = -float(np.sum(mixed * mixed_below)) / max(float(np.sum(mixed_below**2)), 1e-300)
+    rows_hold_x = any(
+        np.any(rows.linearise(x, y, p).in_x.data != 0) for rows in (model.lower_in, model.lower_eq)
+    )
+    if rows_hold_x or weight == 0.0:
+        return None
+    # alpha * g, less alpha times the dual value: the x-only part r(x) cancels.
+    combined = hessian + weight * lower_hessian
+    combined[:n_x, :n_x] -= weight * lower_hessian[:n_x, :n_x]
+    combined[n_x:, n_x:] += weight * lower_hessian[n_x:, n_x:]
+    if not is_positive_semidefinite(combined):
+        return None
+    slope = model.g_grad(x, y, p)
+    linear[n_x : n_x + n_y] += weight * slope[n_x:]
+    right = np.concatenate([model.lower_in.values(x, y, p), model.lower_eq.values(x, y, p)])
+    linear[n_x + n_y :] = -weight * right  # rows are Ay - b <= 0, so b is minus their value at 0
+    return PieceObjective(embed(combined), linear, constant, "products of x and y cancel by duality")
+
+
+def is_positive_semidefinite(matrix: np.ndarray) -> bool:
+    """Whether no eigenvalue is below zero, relative to the largest entry."""
+    shifted = (matrix + matrix.T) / 2
+    shifted[np.diag_indices_from(shifted)] += 1e-9 * (1 + np.abs(matrix).max(initial=0))
+    try:
+        np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def positive_part(matrix: np.ndarray) -> np.ndarray:
+    """The nearest positive semidefinite matrix: negative eigenvalues set to zero."""
+    if matrix.size == 0:
+        return matrix
+    symmetric = (matrix + matrix.T) / 2
+    try:
+        shift = 1e-12 * (1 + np.abs(symmetric).max())
+        np.linalg.cholesky(symmetric + shift * np.eye(len(symmetric)))
+        return symmetric
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(symmetric)
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T

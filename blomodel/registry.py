@@ -1,0 +1,86 @@
+"""Things by name that find their files: a folder is imported when a name is first asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from blomodel.errors import BlomodelError
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Entries by the name that they carry.
+
+    Parameters
+    ----------
+    word : str
+        What an entry is called in messages, such as "method".
+    packages : sequence of str
+        Folders whose modules register entries when they are imported. They are named, not imported,
+        so that a registry can lie below what it lists.
+    error : type
+        Raised for a name that nothing is registered under.
+    """
+
+    def __init__(self, word: str, packages: tuple[str, ...], error: type[BlomodelError]) -> None:
+        self.word, self.packages, self.error = word, packages, error
+        self._entries: dict[str, Entry] = {}
+        self._is_complete = False
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Register an entry; the same name again replaces it, as when a notebook cell runs twice."""
+        self._entries[name] = entry
+
+    def register(self, name: str) -> Callable[[Any], Any]:
+        """Class decorator: register the class under a name."""
+
+        def decorate(entry: Any) -> Any:
+            self.add(name, entry)
+            return entry
+
+        return decorate
+
+    def remove(self, name: str) -> None:
+        """Forget an entry."""
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._complete()
+        return iter(sorted(self._entries))
+
+    def __contains__(self, name: object) -> bool:
+        self._complete()
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Entry:
+        self._complete()
+        if name not in self._entries:
+            known = sorted(self._entries)
+            raise self.error(
+                f"There is no {self.word} {name!r}; did you mean {nearest(str(name), known)!r}? "
+                f"Known {self.word}s: {', '.join(known)}."
+            )
+        return self._entries[name]
+
+    def items(self) -> list[tuple[str, Entry]]:
+        """Names and entries, in the order of the names."""
+        return [(name, self._entries[name]) for name in self]
+
+    def _complete(self) -> None:
+        if self._is_complete:
+            return
+        self._is_complete = True  # first, since the modules may ask the registry themselves
+        for package in self.packages:
+            folder = importlib.import_module(package)
+            for module in pkgutil.iter_modules(folder.__path__):
+                importlib.import_module(f"{package}.{module.name}")
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The known word that looks most like the given one."""
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.0)[0]

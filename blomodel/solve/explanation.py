@@ -1,0 +1,72 @@
+"""explain(): what a problem is, which methods apply and which do not, and what came of a solve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blomodel.methods.portfolio.auto import describe_choice
+from blomodel.methods.requirements.needs import Verdict, judge
+from blomodel.methods.run.registry import create_method, method_classes
+from blomodel.methods.run.run import Run
+from blomodel.report import text
+from blomodel.structure.structure import WIDTH, Structure
+from blomodel.text import layout
+from blomodel.text.expressions import constraint as write_constraint
+
+if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
+    from blomodel.solve.no_answer import NoAnswer
+
+
+def explain(problem: BilevelProblem) -> str:
+    """The facts, the methods and, after a solve, its outcome, for a person."""
+    structure = problem.structure
+    parts = [
+        layout.titled("the problem", str(structure)),
+        layout.titled("auto", layout.wrap(describe_choice(structure.model, structure.p), WIDTH)),
+        layout.titled("methods", text.verdicts(verdicts(problem, structure), WIDTH)),
+    ]
+    if problem.solution is not None:
+        parts.append(layout.titled("the last solve", _outcome(problem)))
+    return "\n\n".join(parts)
+
+
+def verdicts(problem: BilevelProblem, structure: Structure | None = None) -> list[Verdict]:
+    """For every registered method, whether it applies to the problem."""
+    structure = problem.structure if structure is None else structure
+    run = Run(model=structure.model, p=structure.p, start=None, tolerance=1e-6, seed=0)
+    convexity = structure.strong_convexity
+    return [judge(run, create_method(name, {}), convexity) for name in sorted(method_classes())]
+
+
+def _outcome(problem: BilevelProblem) -> str:
+    solution, certificate = problem.solution, problem.certificate
+    assert solution is not None
+    rows = [("status", f"{solution.status}: {solution.status.meaning}"), ("method", solution.method)]
+    if solution.source:
+        rows.append(("found by", solution.source))
+    if solution.stopped_by:
+        rows.append(("stopped by", solution.stopped_by))
+    if solution.no_answer is not None:
+        rows += [("why", line) for line in _reasons(solution.no_answer)]
+    elif certificate is not None:
+        title = "because" if certificate.accepted else "refused because"
+        rows += [(title, reason) for reason in certificate.reasons]
+    rows += [("note", note) for note in solution.notes]
+    return layout.columns(rows, WIDTH)
+
+
+def _reasons(no_answer: NoAnswer) -> list[str]:
+    certainty = "" if no_answer.is_proven else " (seen, not proven)"
+    lines = [f"{no_answer.kind}: {no_answer.reason}{certainty}"]
+    conflicts = no_answer.conflicts
+    is_single = no_answer.kind == "upper constraint violated"
+    for conflict in conflicts:
+        by = f", violated by {layout.number(conflict.violation)} at best" if is_single else ""
+        lines.append(f"{conflict.level} constraint {write_constraint(conflict.constraint)}{by}")
+    if conflicts and not is_single:
+        least = sum(conflict.violation for conflict in conflicts)
+        lines.append(
+            f"all of these are needed; their violations add up to {layout.number(least)} at least"
+        )
+    return lines

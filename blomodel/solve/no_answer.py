@@ -1,0 +1,232 @@
+"""Why a problem has no answer: which level, which constraints, and by how much at best."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
+from blomodel.structure.facts import holding
+
+if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
+
+MAX_FILTERED = 60  # constraints up to which the conflict is made irreducible, one solve for each
+N_STARTS = 4  # of the search for the least violation, which comes after a whole solve
+VIOLATED = 1e-6  # relative to the largest entry of the point
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A constraint that cannot hold with others.
+
+    Attributes
+    ----------
+    level : {"upper", "lower"}
+    constraint : cvxpy constraint
+    violation : float
+        By how much it is violated where the conflict's constraints are violated least in total.
+    """
+
+    level: str
+    constraint: Constraint
+    violation: float
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """Why there is no answer.
+
+    Attributes
+    ----------
+    kind : str
+        "lower infeasible", "lower unbounded", "upper constraint violated", "relaxation infeasible",
+        "unbounded" or "not attained".
+    reason : str
+        A sentence.
+    conflicts : tuple of Conflict
+        The constraints that it is about.
+    is_proven : bool
+        Whether a solver has shown it; otherwise it is what searches have seen.
+    """
+
+    kind: str
+    reason: str
+    conflicts: tuple[Conflict, ...] = ()
+    is_proven: bool = True
+
+
+def explain_relaxation(problem: BilevelProblem, deadline: float) -> NoAnswer | None:
+    """Whether both levels' constraints alone leave no point, and which of them are in conflict."""
+    own = [("upper", c) for c in problem.constraints]
+    own += [("lower", c) for c in problem.lower.constraints]
+    conflicts = _find_conflict(own, deadline)
+    if not conflicts:
+        return None
+    if all(conflict.level == "lower" for conflict in conflicts):
+        reason = "the lower level's constraints contradict each other, whatever x is"
+        return NoAnswer("lower infeasible", reason, conflicts)
+    reason = "no point satisfies the constraints of both levels together, whoever decides y"
+    return NoAnswer("relaxation infeasible", reason, conflicts)
+
+
+def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: float) -> tuple[Conflict, ...]:
+    """The lower constraints that are in conflict at an x."""
+    from blomodel.compiler.expressions.rewriting import Substitution
+
+    levels = problem.levels
+    values = list(problem.model.x.unpack(x).values())
+    fixed = Substitution(levels.upper, tuple(map(cp.Constant, values)))
+    stated = list(problem.lower.constraints)
+    found = _find_conflict([("lower", fixed(c)) for c in stated], deadline, stated)
+    return found or ()
+
+
+def explain_coupling(
+    problem: BilevelProblem, *, tolerance: float, seed: int, time_limit: float | None
+) -> tuple[NoAnswer | None, tuple[np.ndarray, np.ndarray] | None]:
+    """The least violation of upper constraints that hold y, over all lower answers.
+
+    Solves the bilevel problem whose upper level minimises these violations. Returns why there is no
+    answer, or else the point that the violations leave.
+    """
+    from blomodel.solve.solving import solve_problem
+
+    coupled = holding(problem.constraints, problem.levels.lower)
+    rows = [as_row(constraint)[0] for constraint in coupled]
+    if not coupled or any(kind not in (EQUALITY, INEQUALITY) for kind in rows):
+        return None, None
+    slacks = [cp.Variable(nonneg=True, name=f"violation_{k}") for k in range(len(coupled))]
+    others = [c for c in problem.constraints if not any(c is held for held in coupled)]
+    soft = [part for c, slack in zip(coupled, slacks, strict=True) for part in _softened(c, slack)]
+    total = cp.Minimize(cp.sum(cp.hstack(slacks)))
+    elastic = type(problem)(total, others + soft, list(problem.followers))
+    with _kept(problem):
+        solve_problem(
+            elastic,
+            "auto",
+            began=time.perf_counter(),
+            progress=None,
+            time_limit=time_limit,
+            max_iterations=None,
+            tolerance=tolerance,
+            seed=seed,
+            n_jobs=1,
+            settings={"n_starts": N_STARTS},
+            is_explained=False,
+        )
+        if elastic.status is None or not elastic.status.has_point:
+            return None, None
+        if any(leaf.value is None for leaf in problem.variables):
+            return None, None  # multipliers, which the elastic problem does not use
+        point = _flat(problem.levels.upper), _flat(problem.levels.lower)
+        violations = [float(slack.value) for slack in slacks]
+    scale = 1 + max(np.abs(part).max(initial=0) for part in point)
+    broken = tuple(
+        Conflict("upper", constraint, violation)
+        for constraint, violation in zip(coupled, violations, strict=True)
+        if violation > tolerance * scale
+    )
+    if not broken:
+        return None, point
+    is_proven = elastic.status == "optimal"
+    reason = "every lower answer violates an upper constraint"
+    if not is_proven:
+        reason = "every lower answer that was found violates an upper constraint"
+    return NoAnswer("upper constraint violated", reason, broken, is_proven), None
+
+
+def _flat(leaves: Sequence[cp.Variable]) -> np.ndarray:
+    return np.concatenate([np.zeros(0), *(np.ravel(leaf.value, order="F") for leaf in leaves)])
+
+
+def _softened(constraint: Constraint, slack: cp.Variable) -> list[Constraint]:
+    kind, expression = as_row(constraint)
+    return [expression <= slack] if kind == INEQUALITY else [expression <= slack, -expression <= slack]
+
+
+@contextmanager
+def _kept(problem: BilevelProblem) -> Iterator[None]:
+    """Put back the values of variables and multipliers that a solve in between sets."""
+    leaves: list[Any] = list(problem.variables)
+    for follower in problem.followers:
+        leaves += [leaf for c in follower.constraints for leaf in c.dual_variables]
+    saved = [(leaf, leaf.value) for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, value in saved:
+            leaf.save_value(value)
+
+
+def _find_conflict(
+    constraints: Sequence[tuple[str, Constraint]],
+    deadline: float,
+    stated: Sequence[Constraint] | None = None,
+) -> tuple[Conflict, ...] | None:
+    """A set of constraints that cannot hold together, none of which could be left out.
+
+    None when all of them can hold, or when this is no convex question. ``stated`` is what to name in
+    their place.
+    """
+    if not constraints or not all(c.is_dcp() for _, c in constraints):
+        return None
+    if not _is_violated(_least_violations([c for _, c in constraints])):
+        return None
+    chosen = list(range(len(constraints)))
+    if len(chosen) <= MAX_FILTERED:
+        for k in list(chosen):
+            if time.perf_counter() > deadline:
+                break
+            rest = [other for other in chosen if other != k]
+            if _is_violated(_least_violations([constraints[i][1] for i in rest])):
+                chosen = rest
+    found = _least_violations([constraints[k][1] for k in chosen])
+    assert found is not None
+    names = [c for _, c in constraints] if stated is None else stated
+    return tuple(
+        Conflict(constraints[k][0], names[k], violation)
+        for k, violation in zip(chosen, found[0], strict=True)
+    )
+
+
+def _is_violated(found: tuple[np.ndarray, float] | None) -> bool:
+    return found is not None and float(found[0].sum()) > VIOLATED * found[1]
+
+
+def _least_violations(constraints: Sequence[Constraint]) -> tuple[np.ndarray, float] | None:
+    """Violations whose sum is least, and the size of the point; None where no solver finds them."""
+    slacks = cp.Variable(max(len(constraints), 1), nonneg=True)
+    rows: list[Constraint] = []
+    for k, constraint in enumerate(constraints):
+        kind, expression = as_row(constraint)
+        if kind == INEQUALITY:
+            rows.append(expression <= slacks[k])
+        elif kind == EQUALITY:
+            rows.append(cp.abs(expression) <= slacks[k])
+        else:
+            rows.append(expression + slacks[k] * np.eye(expression.shape[0]) >> 0)
+    elastic = cp.Problem(cp.Minimize(cp.sum(slacks)), rows)
+    leaves = elastic.variables()
+    saved = [(leaf, leaf.value) for leaf in leaves]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+            elastic.solve(solver=cp.CLARABEL)
+        if elastic.status != cp.OPTIMAL:
+            return None
+        largest = max(float(np.abs(leaf.value).max(initial=0)) for leaf in leaves)
+        return np.maximum(slacks.value[: len(constraints)], 0.0), 1 + largest
+    except cp.SolverError:
+        return None
+    finally:
+        for leaf, value in saved:
+            leaf.save_value(value)

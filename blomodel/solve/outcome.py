@@ -1,0 +1,201 @@
+"""From what a method left behind to a claim: certify, look for a way out, explain what is missing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blomodel.certification.certificate import Certificate
+from blomodel.certification.certifying import certify_point
+from blomodel.methods.run.run import Candidate, Run
+from blomodel.methods.run.starts import spread
+from blomodel.methods.search.pieces import choose_optimistically
+from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
+from blomodel.solve.ways_out import Attainment, WayOut
+from blomodel.solvers.answer import InnerStatus
+from blomodel.status import Status
+
+if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
+
+MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
+LARGE = 2000  # lower variables and rows above which asking the lower level again costs too much
+SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
+LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
+
+Point = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a solve may claim, and the point that it stands on."""
+
+    status: Status
+    certificate: Certificate | None
+    point: Point | None
+    source: str
+    no_answer: NoAnswer | None = None
+
+
+def settle(
+    problem: BilevelProblem,
+    run: Run,
+    *,
+    deadline: float,
+    is_interrupted: bool = False,
+    is_explained: bool = True,
+) -> Outcome:
+    """Certify the best candidate; without one that passes, find out why.
+
+    Parameters
+    ----------
+    deadline : float
+        Value of ``time.perf_counter()`` after which nothing more is tried than one certificate.
+    is_explained : bool
+        Whether to look for the reason when there is no answer.
+    """
+    if not run.candidates and not is_interrupted:
+        probe_lower_level(run, deadline)
+    best = _certify_best(problem, run, deadline)
+    if is_interrupted:
+        return Outcome(Status.INTERRUPTED, *best)
+    certificate, point, _ = best
+    if run.is_unbounded:  # shown by the method, on points that are lower-optimal
+        text = "f improves without limit on a piece of the lower level's KKT conditions"
+        return Outcome(Status.UNBOUNDED, certificate, None, "", NoAnswer("unbounded", text))
+    if certificate is None or point is None or not certificate.accepted:
+        return _without_answer(problem, run, best, deadline, is_explained)
+    way_out = _look_for_a_way_out(run, point, problem.sign, deadline) if is_explained else None
+    if way_out is None:
+        return Outcome(certificate.claim, *best)
+    if way_out.is_unbounded:
+        reason = NoAnswer("unbounded", way_out.text, is_proven=False)
+        return Outcome(Status.UNBOUNDED, certificate, None, best[2], reason)
+    reason = NoAnswer("not attained", way_out.text, is_proven=False)
+    return Outcome(Status.NOT_ATTAINED, *best, reason)
+
+
+Best = tuple[Certificate | None, Point | None, str]
+
+
+def _certify_best(problem: BilevelProblem, run: Run, deadline: float) -> Best:
+    """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
+    refused: Best = (None, None, "")
+    for candidate in run.ranking()[:MAX_CERTIFIED]:
+        certificate = _certify(problem, run, candidate, deadline)
+        best: Best = (certificate, (candidate.x, candidate.y), candidate.source)
+        if certificate.accepted:
+            return best
+        if refused[0] is None:
+            refused = best
+        if time.perf_counter() > deadline:
+            break
+    return refused
+
+
+def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: float) -> Certificate:
+    bound, source = run.bound, run.bound_source
+    if run.least_value > bound and run.reaches_least_value(candidate.value):
+        bound, source = run.least_value, "the formula of the upper objective"
+    return certify_point(
+        problem,
+        candidate.x,
+        candidate.y,
+        tolerance=run.tolerance,
+        bound=bound if np.isfinite(bound) else None,
+        bound_source=source,
+        deadline=deadline,
+    )
+
+
+def probe_lower_level(run: Run, deadline: float, count: int = 10) -> None:
+    """Ask the lower level at several x, to tell why there is no point at all."""
+    center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
+    for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:
+        near = np.zeros(run.model.y.size)
+        answer, _ = run.model.solve_lower(x, run.p, near)
+        run.tried.append((x, answer.status))
+        if answer.status.has_point:
+            run.propose(x, answer.y, "lower answer at a start point")
+        if time.perf_counter() > deadline:
+            break
+
+
+def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) -> WayOut | None:
+    def optimistic_value(x: np.ndarray) -> float:
+        chosen = choose_optimistically(run, x)
+        return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
+
+    model = run.model
+    if model.y.size + len(model.lower_in) + len(model.lower_eq) > LARGE:
+        return None
+    latest = min(deadline, time.perf_counter() + max(SHORT, 0.05 * run.elapsed))
+    looked = Attainment(
+        run.model,
+        run.p,
+        *point,
+        sign=sign,
+        tolerance=run.tolerance,
+        violation=run.violation,
+        optimistic_value=optimistic_value,
+        is_over=lambda: time.perf_counter() > latest,
+    )
+    return looked.look()
+
+
+def _without_answer(
+    problem: BilevelProblem, run: Run, best: Best, deadline: float, is_explained: bool
+) -> Outcome:
+    reason = None
+    if is_explained and time.perf_counter() < deadline:
+        reason = explain_relaxation(problem, min(deadline, _latest()))
+    if reason is not None:
+        is_below = reason.kind == "lower infeasible"
+        status = Status.LOWER_INFEASIBLE if is_below else Status.INFEASIBLE
+        return Outcome(status, None, None, "", reason)
+    tried = {status for _, status in run.tried}
+    if tried and tried <= {InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED}:
+        return _without_lower_answer(problem, run, deadline)
+    # A method that was stopped has not failed, so that there is nothing to explain.
+    if is_explained and run.stopped_by is None and time.perf_counter() < deadline:
+        reason, point = explain_coupling(
+            problem,
+            tolerance=run.tolerance,
+            seed=run.seed,
+            time_limit=min(deadline - time.perf_counter(), LONGEST_EXPLANATION),
+        )
+        if point is not None and not run.is_infeasible:
+            certificate = _certify(
+                problem, run, run.propose(*point, "least violation of upper constraints"), deadline
+            )
+            if certificate.accepted:
+                return Outcome(certificate.claim, certificate, point, run.candidates[-1].source)
+    if run.is_infeasible or (reason is not None and reason.is_proven):
+        return Outcome(Status.INFEASIBLE, None, None, "", reason)
+    return Outcome(Status.FAILED, *best, reason)
+
+
+def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) -> Outcome:
+    x, status = run.tried[-1]
+    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {_vector(x)}"
+    if status is InnerStatus.INFEASIBLE:
+        conflicts = explain_lower_at(problem, x, min(deadline, _latest()))
+        reason = NoAnswer(
+            "lower infeasible", f"the lower level has no feasible answer {where}", conflicts, False
+        )
+        return Outcome(Status.LOWER_INFEASIBLE, None, None, "", reason)
+    text = f"the lower level has an unbounded objective {where}"
+    return Outcome(
+        Status.LOWER_UNBOUNDED, None, None, "", NoAnswer("lower unbounded", text, is_proven=False)
+    )
+
+
+def _latest() -> float:
+    return time.perf_counter() + LONGEST_EXPLANATION
+
+
+def _vector(x: np.ndarray) -> str:
+    return np.array2string(x, precision=6, threshold=8)

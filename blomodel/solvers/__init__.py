@@ -1,0 +1,1 @@
+"""Inner solvers: arrays in, a point out, nothing of cvxpy's expressions."""

@@ -1,0 +1,195 @@
+"""Convex quadratic programs with complementarity constraints, solved globally or locally.
+
+    minimise   1/2 z'Pz + q'z
+    subject to A_eq z = b_eq,  A_in z <= b_in,
+               row rows[k] of A_in tight  or  z[columns[k]] = 0,   z[columns[k]] >= 0.
+
+This is what the KKT conditions make of a bilevel problem with a quadratic lower level.
+
+Examples
+--------
+The point of {z >= 0, z1 <= 1} with z1 = 1 or z2 = 0 that is nearest to (0.8, 2):
+
+>>> import numpy as np
+>>> problem = ComplementarityQP(
+...     P=np.eye(2), q=[-0.8, -2.0], A_eq=None, b_eq=None,
+...     A_in=[[1.0, 0.0]], b_in=[1.0], rows=[0], columns=[1])
+>>> result = solve_globally(problem)
+>>> result.status.name, result.z.round(6).tolist()
+('OPTIMAL', [1.0, 2.0])
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from blomodel.solvers.complementarity_pieces import (
+    DECREASE,
+    FREE,
+    ComplementarityQP,
+    ComplementarityResult,
+    ComplementarityStatus,
+    Pieces,
+    Sides,
+)
+from blomodel.solvers.complementarity_tree import Tree
+from blomodel.solvers.convex_qp import ConvexAnswer, ConvexStatus, Vector
+
+__all__ = [
+    "ComplementarityQP",
+    "ComplementarityResult",
+    "ComplementarityStatus",
+    "piece_multipliers",
+    "solve_globally",
+    "solve_locally",
+]
+
+ACCEPTED_VIOLATION = 1e-6  # relative; an incumbent that violates more is not taken
+
+
+def solve_globally(
+    problem: ComplementarityQP,
+    *,
+    incumbent: Any = None,
+    node_limit: float = 2000,
+    time_limit: float = np.inf,
+    gap: float = 1e-8,
+    stop: Callable[[], bool] | None = None,
+) -> ComplementarityResult:
+    """Find the global minimum by branch and bound on the pairs.
+
+    Parameters
+    ----------
+    incumbent
+        A known feasible point; its piece is solved first and prunes from the start.
+    node_limit, time_limit
+        Relaxations to solve and seconds to spend before the best point so far is returned.
+    gap
+        Relative difference of value and bound at which the point counts as optimal.
+    stop
+        Called before every node; the search ends when it returns True.
+    """
+    pieces = problem.pieces
+    deadline = pieces.program.deadline = time.perf_counter() + time_limit
+    tree = Tree(pieces, node_limit=node_limit, deadline=deadline, gap=gap, stop=stop)
+    solved_before = pieces.solved
+    if incumbent is not None:
+        z = np.array(incumbent, dtype=float).ravel()
+        scale = 1.0 + np.abs(z).max(initial=0.0)
+        if np.all(np.isfinite(z)) and problem.violation(z) <= ACCEPTED_VIOLATION * scale:
+            sides = pieces.round(z, pieces.free_sides)
+            answer = pieces.solve(sides, refine=True)
+            if answer.status is ConvexStatus.OPTIMAL and answer.z is not None:
+                tree.offer(answer.z, answer.value)
+            elif answer.status is not ConvexStatus.UNBOUNDED:
+                tree.offer(z, problem.objective(z))
+    result = tree.search(pieces.free_sides)
+    result.nodes = pieces.solved - solved_before
+    return result
+
+
+def solve_locally(
+    problem: ComplementarityQP,
+    z0: Any,
+    *,
+    max_moves: int = 50,
+    time_limit: float = np.inf,
+    looks_further: bool = True,
+) -> ComplementarityResult:
+    """Walk from piece to adjacent piece, from the one ``z0`` lies in, while the objective falls.
+
+    Where that piece is empty another one is searched, if ``looks_further``, which may take long.
+    ``LOCAL`` means proved: all pieces that meet at the last point were searched, or its multipliers
+    show that none of them is better. ``bound`` stays ``-inf``, since nothing global is known.
+    """
+    pieces = problem.pieces
+    deadline = pieces.program.deadline = time.perf_counter() + time_limit
+    solved_before = pieces.solved
+
+    def report(
+        status: ComplementarityStatus, z: Vector | None = None, value: float = np.inf
+    ) -> ComplementarityResult:
+        return ComplementarityResult(z, value, -np.inf, status, pieces.solved - solved_before)
+
+    start = np.array(z0, dtype=float).ravel()
+    sides, answer, status = _first_piece(pieces, start, deadline, looks_further)
+    if answer is None:
+        return report(status, value=-np.inf if status.name == "UNBOUNDED" else np.inf)
+    status = ComplementarityStatus.LIMIT
+    for _ in range(max_moves):
+        sides, answer = pieces.descend(sides, answer, max_moves, deadline)
+        if answer.status is ConvexStatus.UNBOUNDED:
+            return report(ComplementarityStatus.UNBOUNDED, value=-np.inf)
+        assert answer.z is not None
+        if time.perf_counter() >= deadline:
+            break
+        if not pieces.wrong_pairs(sides, answer).any():
+            # With these signs the point also minimises over the union of the biactive pairs'
+            # pieces with complementarity dropped, hence over each of them.
+            status = ComplementarityStatus.LOCAL
+            break
+        around = np.where(pieces.biactive(answer.z), FREE, sides).astype(np.int8)
+        tree = Tree(
+            pieces,
+            node_limit=float(np.clip(20_000 / max(1, pieces.program.n), 30, 500)),
+            deadline=deadline,
+            gap=DECREASE,
+            first_improvement=True,
+        )
+        tree.offer(answer.z, answer.value)
+        found = tree.search(around)
+        if found.status is ComplementarityStatus.UNBOUNDED:
+            return report(ComplementarityStatus.UNBOUNDED, value=-np.inf)
+        if not tree.has_improved:
+            if found.status is ComplementarityStatus.OPTIMAL:
+                status = ComplementarityStatus.LOCAL
+            break
+        assert found.z is not None
+        sides = pieces.round(found.z, pieces.free_sides)
+        moved = pieces.solve(sides, refine=True)
+        if moved.status is not ConvexStatus.OPTIMAL or moved.value > answer.value:
+            return report(ComplementarityStatus.LIMIT, found.z, found.value)
+        answer = moved
+    return report(status, answer.z, answer.value)
+
+
+def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None, Vector | None]:
+    """Multipliers of the equality and inequality rows at the solution of the piece ``z`` lies in.
+
+    On a row that the piece holds tight the multiplier may have either sign.
+    """
+    pieces = problem.pieces
+    pieces.program.deadline = np.inf
+    answer = pieces.solve(pieces.round(np.asarray(z, dtype=float), pieces.free_sides))
+    return answer.dual_eq, answer.dual_in
+
+
+def _first_piece(
+    pieces: Pieces, start: Vector, deadline: float, looks_further: bool
+) -> tuple[Sides, ConvexAnswer | None, ComplementarityStatus]:
+    """Solve the piece ``start`` lies in or, if it is empty, search for one that is not."""
+    sides = pieces.round(start, pieces.free_sides)
+    answer = pieces.solve(sides, refine=True)
+    status = ComplementarityStatus.LIMIT
+    if answer.status is ConvexStatus.UNBOUNDED:
+        return sides, None, ComplementarityStatus.UNBOUNDED
+    if answer.status is ConvexStatus.OPTIMAL:
+        return sides, answer, status
+    doubtful = np.where(pieces.biactive(start, 1e-3), FREE, sides).astype(np.int8)
+    for choice in (doubtful, pieces.free_sides) if looks_further else ():
+        tree = Tree(pieces, node_limit=2 * pieces.n_pairs + 20, deadline=deadline)
+        tree.first_improvement = True
+        found = tree.search(choice)
+        status = found.status
+        if found.z is not None:
+            sides = pieces.round(found.z, pieces.free_sides)
+            answer = pieces.solve(sides, refine=True)
+            if answer.status is ConvexStatus.OPTIMAL:
+                return sides, answer, status
+        if status is ComplementarityStatus.UNBOUNDED:
+            break
+    return sides, None, status

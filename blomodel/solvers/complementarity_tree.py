@@ -1,0 +1,225 @@
+"""Branch and bound over the sides of complementarity pairs (Bard and Moore, 1990)."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blomodel.solvers.complementarity_pieces import (
+    FREE,
+    TIGHT,
+    ZERO,
+    ComplementarityResult,
+    ComplementarityStatus,
+    Pieces,
+    Sides,
+)
+from blomodel.solvers.convex_qp import ConvexAnswer, ConvexStatus, Vector
+
+COMPLEMENTARY = 1e-6  # relative: below this a relaxed point is worth solving its piece
+NEAR_CUTOFF = 1e-5  # relative: bounds this near the cutoff are recomputed accurately
+DESCENT_MOVES = 10  # piece moves after each new incumbent
+
+
+@dataclass(order=True)
+class _Node:
+    bound: float
+    order: int  # negative depth first, so that ties go deep
+    serial: int
+    sides: Sides = field(compare=False)
+
+
+class Tree:
+    """One search: best bound first, each time diving until the node is pruned."""
+
+    def __init__(
+        self,
+        pieces: Pieces,
+        *,
+        node_limit: float = np.inf,
+        deadline: float = np.inf,
+        gap: float = 1e-8,
+        stop: Callable[[], bool] | None = None,
+        first_improvement: bool = False,
+    ) -> None:
+        self.pieces = pieces
+        self.node_limit, self.deadline, self.gap = node_limit, deadline, gap
+        self.stop, self.first_improvement = stop, first_improvement
+        self.z: Vector | None = None
+        self.value = np.inf
+        self.unresolved = np.inf  # least bound of the pieces the convex solver could not decide
+        self.pruned = np.inf  # least bound of the nodes cut off: at least the cutoff
+        self.is_unbounded = False
+        self.has_improved = False
+        self.serial = itertools.count()
+        self.solved_before = pieces.solved
+        self.nodes = 0
+
+    def offer(self, z: Vector, value: float) -> None:
+        """Take a feasible complementary point as the incumbent if it is better."""
+        if value < self.value:
+            self.z, self.value = z, value
+
+    @property
+    def cutoff(self) -> float:
+        """Nodes with at least this bound hold nothing better than the incumbent."""
+        if self.z is None and not np.isfinite(self.value):
+            return np.inf
+        return self.value - self.gap * max(1.0, abs(self.value))
+
+    def search(self, sides: Sides) -> ComplementarityResult:
+        """Search all pieces that agree with the sides already chosen in ``sides``."""
+        heap: list[_Node] = []
+        node: _Node | None = _Node(-np.inf, 0, next(self.serial), sides)
+        halted = False
+        while True:
+            if node is None:
+                if not heap or heap[0].bound >= self.cutoff:
+                    break
+                node = heapq.heappop(heap)
+            if self._must_halt():
+                heapq.heappush(heap, node)
+                halted = True
+                break
+            children = self._expand(node)
+            if self.is_unbounded or (self.first_improvement and self.has_improved):
+                halted = True
+                # What is left unexplored bounds the answer no better than this node does.
+                heapq.heappush(heap, node)
+                break
+            node = None
+            if children:
+                node = children[0]
+                heapq.heappush(heap, children[1])
+        return self._result(heap, halted)
+
+    def _must_halt(self) -> bool:
+        return (
+            self.nodes >= self.node_limit
+            or time.perf_counter() >= self.deadline
+            or (self.stop is not None and bool(self.stop()))
+        )
+
+    def _result(self, heap: list[_Node], halted: bool) -> ComplementarityResult:
+        solved = self.pieces.solved - self.solved_before
+        status = ComplementarityStatus
+        if self.is_unbounded:
+            return ComplementarityResult(None, -np.inf, -np.inf, status.UNBOUNDED, solved)
+        left = heap[0].bound if heap else np.inf
+        bound = min(self.unresolved, self.pruned, left, self.value)
+        if np.isfinite(self.value) and bound >= self.cutoff:
+            return ComplementarityResult(self.z, self.value, bound, status.OPTIMAL, solved)
+        if not halted and not np.isfinite(self.value):
+            if self.unresolved == np.inf:
+                return ComplementarityResult(None, np.inf, np.inf, status.INFEASIBLE, solved)
+            return ComplementarityResult(None, np.inf, bound, status.FAILED, solved)
+        return ComplementarityResult(self.z, self.value, bound, status.LIMIT, solved)
+
+    def _expand(self, node: _Node) -> list[_Node]:
+        """Solve the relaxation of a node; return its children, the more promising one first."""
+        self.nodes += 1
+        pieces, sides = self.pieces, node.sides
+        free = np.flatnonzero(sides == FREE)
+        answer = pieces.solve(sides, refine=free.size == 0)
+        is_exact = answer.status is not ConvexStatus.OPTIMAL or answer.bound == answer.value
+        if not is_exact and self._is_near_cutoff(answer.bound):
+            answer = pieces.solve(sides, refine=True)
+        if answer.status is ConvexStatus.INFEASIBLE:
+            return []
+        if answer.status is ConvexStatus.FAILED:
+            if free.size == 0:
+                self.unresolved = min(self.unresolved, node.bound)
+                return []
+            return self._branch(node, node.bound, int(free[0]), TIGHT)
+        assert answer.z is not None
+        if answer.status is ConvexStatus.UNBOUNDED:
+            if free.size == 0:
+                self.is_unbounded = True
+                return []
+            direction = answer.z if answer.ray is None else answer.ray
+            return self._branch_along(node, free, answer.z, direction, answer.ray is not None)
+        bound = max(node.bound, answer.bound)
+        if bound >= self.cutoff:
+            self.pruned = min(self.pruned, bound)
+            return []
+        if free.size == 0:
+            self._improve(sides, answer)
+            return []
+        slack, variable = pieces.gaps(answer.z)
+        slack = slack / pieces.row_length
+        scale = 1.0 + np.abs(answer.z).max(initial=0.0)
+        smaller = np.minimum(slack, variable)[free]
+        is_complementary = smaller.max() <= COMPLEMENTARY * scale
+        # Until there is an incumbent, rounded pieces are tried at nodes 1, 2, 4, 8, ...
+        is_early = not np.isfinite(self.value) and (self.nodes & (self.nodes - 1)) == 0
+        if is_complementary or is_early or self.nodes == 1:
+            self._try_piece(pieces.round(answer.z, sides))
+            if bound >= self.cutoff:
+                self.pruned = min(self.pruned, bound)
+            if self.is_unbounded or bound >= self.cutoff:
+                return []
+        product = (slack * variable)[free]
+        score = product if product.max() > 0.0 else (slack + variable)[free]
+        pair = int(free[np.argmax(score)])
+        first = TIGHT if slack[pair] <= variable[pair] else ZERO
+        return self._branch(node, bound, pair, first)
+
+    def _is_near_cutoff(self, bound: float) -> bool:
+        """Whether the interior point solver's error could decide between pruning and branching."""
+        if self.pieces.program.is_linear or not np.isfinite(self.cutoff):
+            return False
+        return abs(bound - self.cutoff) <= NEAR_CUTOFF * max(1.0, abs(self.value))
+
+    def _branch_along(
+        self, node: _Node, free: np.ndarray, z: Vector, ray: Vector, is_ray: bool
+    ) -> list[_Node]:
+        """Branch on the pair that an unbounded relaxation violates most along its ray."""
+        pieces = self.pieces
+        opening = -(pieces.paired @ ray) / pieces.row_length
+        growth = ray[pieces.columns]
+        if is_ray:
+            score = np.minimum(opening, growth)[free]
+            if score.max() > 1e-9:
+                pair = int(free[np.argmax(score)])
+                return self._branch(
+                    node, -np.inf, pair, TIGHT if growth[pair] >= opening[pair] else ZERO
+                )
+            # The ray itself is complementary: follow the sides it needs, then those of the point.
+            moving = free[np.maximum(opening, growth)[free] > 1e-9]
+            if moving.size:
+                pair = int(moving[0])
+                return self._branch(node, -np.inf, pair, TIGHT if growth[pair] > opening[pair] else ZERO)
+        slack, variable = pieces.gaps(z)
+        pair = int(free[np.argmax((slack * variable)[free])])
+        return self._branch(node, -np.inf, pair, TIGHT if slack[pair] <= variable[pair] else ZERO)
+
+    def _branch(self, node: _Node, bound: float, pair: int, first: int) -> list[_Node]:
+        children = []
+        for side in (first, TIGHT + ZERO - first):
+            sides = node.sides.copy()
+            sides[pair] = side
+            children.append(_Node(bound, node.order - 1, next(self.serial), sides))
+        return children
+
+    def _try_piece(self, sides: Sides) -> None:
+        answer = self.pieces.solve(sides, refine=True)
+        if answer.status is ConvexStatus.UNBOUNDED:
+            self.is_unbounded = True
+        elif answer.status is ConvexStatus.OPTIMAL and answer.value < self.value:
+            self._improve(sides, answer)
+
+    def _improve(self, sides: Sides, answer: ConvexAnswer) -> None:
+        if answer.value >= self.cutoff:
+            return
+        _, answer = self.pieces.descend(sides, answer, DESCENT_MOVES, self.deadline)
+        if answer.status is ConvexStatus.UNBOUNDED:
+            self.is_unbounded = True
+            return
+        assert answer.z is not None
+        self.has_improved = True
+        self.offer(answer.z, answer.value)

@@ -1,0 +1,1 @@
+"""What can be asked after a solve: the worst lower answer, sensitivity, diagnostics."""

@@ -1,0 +1,1 @@
+"""How things are written: numbers, arrays, formulas and tables as strings."""

@@ -1,8 +1,0 @@
-"""Makes the table of atoms beside the tests importable."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent))

@@ -1,0 +1,117 @@
+"""explain() tells the truth: what it says about each method is what the method does."""
+
+import time
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.errors import BlomodelError, MissingPackageError
+from blomodel.methods.requirements.needs import needs_of
+from blomodel.methods.run.registry import method_classes
+from blomodel.solve.explanation import verdicts
+
+MATRIX = np.array([[0.5, -0.2], [0.1, 0.7]])
+
+
+def make(g, below=(), f=None, above=(), n_x=2, bounded=True):
+    x, y = cp.Variable(n_x, name="x"), cp.Variable(2, name="y")
+    lower = bm.Lower(cp.Minimize(g(x, y)), [c(x, y) for c in below], variables=[y])
+    f = f or (lambda x, y: cp.sum_squares(x - 1) + cp.sum_squares(y))
+    rows = [c(x, y) for c in above] + ([x >= -2, x <= 2] if bounded else [])
+    return bm.BilevelProblem(cp.Minimize(f(x, y)), rows, lower)
+
+
+def tracking(x, y):
+    return cp.sum_squares(y - MATRIX @ x)
+
+
+PROBLEMS = {
+    "free strongly convex": lambda: make(tracking),
+    "box below": lambda: make(tracking, [lambda x, y: y >= 0]),
+    "coupled below": lambda: make(tracking, [lambda x, y: y <= x + 1]),
+    "coupled above": lambda: make(tracking, above=[lambda x, y: cp.sum(x + y) <= 3]),
+    "linear below": lambda: make(
+        lambda x, y: cp.sum(y) + x @ y, [lambda x, y: y >= -1, lambda x, y: y <= 1]
+    ),
+    "lasso": lambda: make(lambda x, y: tracking(x, y) + cp.exp(x[0]) * cp.norm1(y)),
+    "kink without prox": lambda: make(lambda x, y: tracking(x, y) + cp.max(y)),
+    "exponential": lambda: make(lambda x, y: tracking(x, y) + cp.sum(cp.exp(y))),
+    "ball below": lambda: make(tracking, [lambda x, y: cp.norm(y, 2) <= 1]),
+    "polyhedron above": lambda: make(
+        tracking, above=[lambda x, y: x[0] + 2 * x[1] <= 1, lambda x, y: 3 * x[0] - x[1] <= 2]
+    ),
+    "curved coupling": lambda: make(tracking, [lambda x, y: cp.sum_squares(y) <= 2 + x[0]]),
+    "nonconvex below": lambda: make(lambda x, y: cp.sum(cp.nlp.cos(2 * y)) + cp.sum_squares(y) + x @ y),
+    "nonconvex above": lambda: make(tracking, f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y))),
+    "twelve upper variables": lambda: make(lambda x, y: cp.sum_squares(y - MATRIX @ x[:2]), n_x=12),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_methods_do_what_is_said_about_them(name):
+    problem = PROBLEMS[name]()
+    judged = verdicts(problem)
+    assert {verdict.method for verdict in judged} == set(method_classes())
+    for verdict in judged:
+        if verdict.applies:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # pbgd-free says where it is unsuited
+                try:
+                    problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
+                except MissingPackageError:
+                    assert "needs pip install" in verdict.caution
+                    continue
+            assert problem.solution.method == verdict.method
+        else:
+            assert verdict.reason
+            with pytest.raises(BlomodelError) as refusal:
+                problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
+            assert str(refusal.value).removeprefix(f"{verdict.method}: ") == verdict.reason
+
+
+def test_every_method_declares_what_it_needs():
+    undeclared = [name for name, cls in method_classes().items() if needs_of(cls()) is None]
+    assert not undeclared, f"these methods do not list their needs: {undeclared}"
+
+
+def test_both_kinds_of_verdict_occur():
+    by_problem = {name: verdicts(make()) for name, make in PROBLEMS.items()}
+    for method in method_classes():
+        said = {v.applies for judged in by_problem.values() for v in judged if v.method == method}
+        assert True in said, f"{method} applies nowhere"
+    refused = {v.method for judged in by_problem.values() for v in judged if not v.applies}
+    assert set(method_classes()) - refused <= {"auto", "kkt", "random-search", "value-cuts"}
+
+
+def test_assumptions_that_do_not_hold_are_said():
+    linear = {v.method: v for v in verdicts(PROBLEMS["linear below"]())}
+    assert "not strongly convex" in linear["gam"].caution
+    strong = {v.method: v for v in verdicts(PROBLEMS["free strongly convex"]())}
+    assert strong["gam"].caution == ""
+    assert "kinks" in {v.method: v for v in verdicts(PROBLEMS["lasso"]())}["bome"].reason
+    through_y = make(tracking, f=lambda x, y: cp.sum_squares(y - 1))
+    assert "only through y" in {v.method: v for v in verdicts(through_y)}["pbgd-free"].caution
+
+
+def test_explain_before_and_after_a_solve():
+    problem = PROBLEMS["coupled below"]()
+    before = problem.explain()
+    assert "y <= x + 1" in before  # as the user wrote it
+    assert "branch and bound" in before
+    assert "the last solve" not in before
+    problem.solve()
+    after = problem.explain()
+    assert after.startswith(before)
+    assert "optimal: feasible, lower-optimal" in after
+    assert "branch and bound" in after.split("the last solve")[1]
+
+
+def test_explain_is_quick():
+    problem = PROBLEMS["box below"]()
+    problem.explain()
+    began = time.perf_counter()
+    problem.explain()
+    assert time.perf_counter() - began < 1.0

@@ -1,0 +1,130 @@
+"""time_limit holds for every method, from compiling to the certificate, and leaves a checked point."""
+
+import time
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.errors import MissingPackageError
+from blomodel.model import local_search
+from blomodel.solve.explanation import verdicts
+
+pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
+
+METHODS = [info.name for info in bm.methods()]
+N = 80
+LIMIT = 0.4  # seconds; every method takes many times as long when left alone, or ends by itself
+
+
+def random_problem(n, kind):
+    """A random bilevel QP as in the speed comparisons, with or without rows, or a nonconvex one."""
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((n, n))
+    hessian = factor @ factor.T / n + np.eye(n)
+    mixed, shift = rng.standard_normal((n, n)) / np.sqrt(n), rng.standard_normal(n)
+    rows, right = rng.standard_normal((n, n)) / np.sqrt(n), rng.uniform(0.2, 1.0, n)
+    moved = 0.3 * rng.standard_normal((n, n)) / np.sqrt(n)
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    g = 0.5 * cp.quad_form(y, hessian) + (mixed @ x + shift) @ y
+    below = [rows @ y <= right + moved @ x] if kind == "coupled" else []
+    if kind == "nonconvex":
+        g = g + 3 * cp.sum(cp.nlp.cos(2 * y))
+        below = [y >= -3, y <= 3]
+    upper = cp.sum_squares(x - rng.standard_normal(n)) + cp.sum_squares(y - rng.standard_normal(n))
+    lower = bm.Lower(cp.Minimize(g), below, variables=[y])
+    return bm.BilevelProblem(cp.Minimize(upper), [x >= -5, x <= 5], lower)
+
+
+@pytest.fixture(scope="module")
+def suited():
+    """For each method a kind of problem that it applies to."""
+    found = {}
+    for kind in ("coupled", "free", "nonconvex"):
+        for verdict in verdicts(random_problem(N, kind)):
+            if verdict.applies:
+                found.setdefault(verdict.method, kind)
+    return found
+
+
+def timed_solve(problem, method, limit):
+    """Seconds over the limit, less what other programs on this machine have taken."""
+    began, used = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pbgd-free says where it is unsuited
+        problem.solve(method=method, time_limit=limit)
+    elapsed, worked = time.perf_counter() - began, time.process_time() - used
+    return (elapsed - limit) * min(1.0, worked / elapsed)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_time_limit(method, suited):
+    if method == "grid-search":
+        pytest.skip("a grid over this many variables is refused")
+    kind = suited[method]
+    try:
+        timed_solve(random_problem(8, kind), method, LIMIT)  # loads the compiled loop
+    except MissingPackageError as missing:
+        pytest.skip(str(missing))
+    for _ in range(2):  # a pause of the machine hits one of two solves at the most
+        problem = random_problem(N, kind)
+        over = timed_solve(problem, method, LIMIT)
+        if over <= 0.1 * LIMIT + 0.1:
+            break
+    assert over <= 0.1 * LIMIT + 0.1
+    assert problem.certificate.accepted  # the best point so far, checked
+    assert problem.status in ("feasible", "stationary", "locally_optimal")
+    if problem.solution.stopped_by is not None:
+        assert problem.solution.stopped_by == "time limit"
+
+
+def test_grid_search_looks_at_the_clock():
+    x, y = cp.Variable(2, name="x"), cp.Variable(60, name="y")
+    spread = np.linspace(-1, 1, 120).reshape(60, 2)
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - spread @ x)), [y >= -1], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x >= -2, x <= 2], lower)
+    problem.solve(method="random-search", n_points=2)
+    began = time.perf_counter()
+    problem.solve(method="grid-search", time_limit=LIMIT, n_points=10**6)
+    assert time.perf_counter() - began < 4 * LIMIT
+    assert problem.solution.stopped_by == "time limit"
+    assert problem.certificate.accepted
+
+
+@pytest.mark.parametrize("method", ["auto", "value-cuts", "random-search"])
+def test_nonconvex_lower_level(method):
+    timed_solve(random_problem(8, "nonconvex"), method, LIMIT)
+    problem = random_problem(30, "nonconvex")
+    assert timed_solve(problem, method, LIMIT) <= 0.1 * LIMIT + 0.1
+    assert problem.solution.stopped_by == "time limit"
+    assert problem.status in ("feasible", "stationary")
+    assert "local searches" in problem.certificate.checked_by
+
+
+def test_a_lower_level_that_could_not_be_searched_in_time_is_not_claimed_to_be_optimal(monkeypatch):
+    monkeypatch.setattr(local_search, "LONG", 0.0)  # as if one search took minutes
+    problem = random_problem(30, "nonconvex")
+    problem.solve("pbgd", max_steps=3, time_limit=1e-3)
+    assert problem.status == "failed" and not problem.certificate.accepted
+    assert "the time limit is over" in " ".join(problem.certificate.reasons)
+    assert np.all(np.isfinite(problem.solution.iterate["y"]))  # still there to be looked at
+    problem.solve("pbgd", max_steps=3)  # the limit of one solve is not that of the next
+    assert problem.certificate.accepted
+
+
+def test_a_limit_too_short_for_anything_still_gives_an_honest_point():
+    problem = random_problem(N, "coupled")
+    problem.solve(time_limit=1e-3)
+    assert problem.solution.stopped_by == "time limit"
+    assert problem.status == "feasible" and problem.certificate.accepted
+    assert "time limit" in " ".join(problem.certificate.reasons)
+
+
+@pytest.mark.slow
+def test_large_problem():
+    timed_solve(random_problem(8, "coupled"), "auto", 1.0)
+    problem = random_problem(200, "coupled")
+    assert timed_solve(problem, "auto", 3.0) <= 0.4
+    assert problem.certificate.accepted
