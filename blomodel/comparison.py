@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core import event
 
-import blomodel.solve.solving  # noqa: F401 - registers the methods
 from blomodel.certification.certificate import Certificate
 from blomodel.errors import BlomodelError, UnknownMethodError, UnknownSettingError
 from blomodel.methods.run.registry import method_classes, nearest

@@ -13,10 +13,10 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.registry import Registry
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import DataError, NonconvexLowerError, ReformulationError
-from blomodel.registry import Registry
 from blomodel.text.mathematics import Writer
 from blomodel.text.notation import LATEX, TEXT, Notation
 

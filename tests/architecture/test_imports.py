@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
     "errors",
     "status",
-    "registry",
+    "basics",
     "atoms",
     "text",
     "_source_tree",

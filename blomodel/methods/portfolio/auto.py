@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from blomodel.methods.portfolio import proximal as proximal_search
+from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.smoothing import SmoothedSearch
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.run.parallel import Task, search_each
@@ -17,15 +17,14 @@ from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, find_starts, nearest_allowed
 from blomodel.methods.search.pieces import (
     MAX_GLOBAL_PAIRS,
-    MAX_LOCAL_SIZE,
     ExactPieces,
     answer_below,
     choose_optimistically,
     improve_by_pieces,
+    is_large,
     size_of,
 )
 from blomodel.methods.value_cuts import ValueCuts
-from blomodel.model.kink_free import KinkFree
 from blomodel.model.model import Model
 from blomodel.model.multistart import MultistartLower
 from blomodel.reformulations.forms.pieces import convex_objective
@@ -37,7 +36,6 @@ MAX_BOTH_PATHS = 30  # upper variables up to which every start follows both kind
 MAX_ROUNDS_AROUND = 5  # of searches near the best point
 KICKS = 4  # searches in each round
 KICK = 0.3  # distance of their starts, relative to the spread of x
-MAX_TAKEN = 5  # points that are taken over from the problem without kinks
 
 
 @method
@@ -101,43 +99,6 @@ class Auto:
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
-
-
-def exact_without_kinks(model: Model, p: np.ndarray) -> KinkFree | None:
-    """The problem with variables for its kinks, where its pieces are convex programs and small."""
-    kink_free = model.kink_free
-    if kink_free is None or is_large(kink_free.model) or convex_objective(kink_free.model, p) is None:
-        return None
-    return kink_free
-
-
-def search_without_kinks(run: Run, search: Callable[[Run], None]) -> None:
-    """Search the problem with variables for its kinks where that helps, else the problem itself."""
-    kink_free = exact_without_kinks(run.model, run.p)
-    if kink_free is None:
-        search(run)
-        return
-    other = run.on(kink_free.model, _lifted_start(run, kink_free))
-    try:
-        search(other)
-    finally:
-        found, other.candidates = other.ranking()[:MAX_TAKEN], []
-        run.absorb(other.findings)
-        for candidate in found:
-            run.propose(*kink_free.own(candidate.x, candidate.y), candidate.source)
-
-
-def _lifted_start(run: Run, kink_free: KinkFree) -> Point | None:
-    """The user's start with values for the further variables."""
-    if run.start is None:
-        return None
-    x, y = run.start
-    if y is None:
-        answer, _ = run.model.solve_lower(x, run.p, np.zeros(run.model.y.size))
-        if not answer.status.has_point:
-            return None
-        y = answer.y
-    return kink_free.lift(x, y, run.p)
 
 
 def search_until_agreement(search: StartSearch, starts: list[Point]) -> None:
@@ -243,11 +204,6 @@ class StartSearch:
                 multipliers = model.split_duals(answer.duals)
                 reached.append(exact.improve(run, start[0], answer.y, multipliers))
         return min(reached)
-
-
-def is_large(model: Model) -> bool:
-    """Whether one convex program over the KKT pieces would cost seconds."""
-    return size_of(model) > MAX_LOCAL_SIZE
 
 
 def default_number_of_starts(n_x: int) -> int:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blomodel.errors import ModelError
-from blomodel.methods.portfolio.auto import StartSearch, search_until_agreement, search_without_kinks
+from blomodel.methods.portfolio.auto import StartSearch, search_until_agreement
+from blomodel.methods.portfolio.equivalent import search_without_kinks
 from blomodel.methods.requirements.needs import Need, check_needs
 from blomodel.methods.run.parallel import Task
 from blomodel.methods.run.registry import method, setting

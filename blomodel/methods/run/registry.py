@@ -7,9 +7,9 @@ import itertools
 import textwrap
 from typing import Any, ClassVar, Protocol
 
+from blomodel.basics.registry import Registry, nearest
 from blomodel.errors import UnknownMethodError, UnknownSettingError
 from blomodel.methods.run.run import Run
-from blomodel.registry import Registry, nearest
 
 
 class Method(Protocol):

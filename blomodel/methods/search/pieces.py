@@ -293,3 +293,8 @@ def _merit(run: Run, candidate: Candidate, weight: float) -> float:
     if candidate.gap > run.tolerance:
         return np.inf
     return candidate.value + weight * _upper_violation(run, candidate.x, candidate.y)
+
+
+def is_large(model: Model) -> bool:
+    """Whether one convex program over the KKT pieces would cost seconds."""
+    return size_of(model) > MAX_LOCAL_SIZE

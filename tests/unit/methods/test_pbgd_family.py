@@ -11,7 +11,8 @@ from blomodel.errors import ModelError
 from blomodel.methods.pbgd_free import UnsuitableMethodWarning
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run
-from blomodel.problems.penalty_paper import example_3
+from blomodel.problems.meha_paper import strongly_convex
+from blomodel.problems.penalty_paper import example_1, example_3
 
 PENALTY = [
     ("alt-pbgd", {}),
@@ -29,21 +30,6 @@ def run_method(problem, name, start=None, **settings):
     return run
 
 
-def strongly_convex(n):
-    """(77) of the MEHA paper: x = y = e/2."""
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    lower = bm.Lower(cp.Minimize(0.5 * cp.sum_squares(y) - x @ y), variables=[y])
-    upper = 0.5 * cp.sum_squares(x - 1) + 0.5 * cp.sum_squares(y)
-    return bm.BilevelProblem(cp.Minimize(upper), [], lower)
-
-
-def opposite_slopes():
-    """Example 1: F'(x) = 2x + 10, but f_x = 2x."""
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize(cp.square(y - x + 1)), variables=[y])
-    return bm.BilevelProblem(cp.Minimize(cp.square(x) + 10 * y), [], lower)
-
-
 @pytest.mark.parametrize(("name", "settings"), PENALTY)
 def test_strongly_convex_without_settings(name, settings):
     last = run_method(strongly_convex(5), name, **settings).candidates[0]
@@ -53,7 +39,7 @@ def test_strongly_convex_without_settings(name, settings):
 
 @pytest.mark.parametrize(("name", "settings"), PENALTY)
 def test_opposite_slopes_without_settings(name, settings):
-    last = run_method(opposite_slopes(), name, **settings).candidates[0]
+    last = run_method(example_1(), name, **settings).candidates[0]
     assert last.x[0] == pytest.approx(-5, rel=1e-3)
 
 
@@ -61,7 +47,7 @@ def test_opposite_slopes_without_settings(name, settings):
 def test_pbgd_free_goes_wrong_and_says_so(version):
     start = (np.array([3.0]), np.array([0.0]))
     with pytest.warns(UnsuitableMethodWarning, match="not flat"):
-        run = run_method(opposite_slopes(), "pbgd-free", start=start, version=version)
+        run = run_method(example_1(), "pbgd-free", start=start, version=version)
     assert run.candidates[0].x[0] == pytest.approx(0, abs=1e-3)
     assert any("not flat" in note for note in run.notes)
 
@@ -151,7 +137,7 @@ def test_large_steps_suit_the_reduced_penalty_only(name, step, converges):
 def test_one_step_of_eq_19():
     start = (np.array([1.0]), np.array([2.0]))
     steps = {"gamma": 3.0, "step_size": 0.01, "inner_step_size": 0.5, "max_steps": 1}
-    run = run_method(opposite_slopes(), "jnt-pbgd", start=start, **steps)
+    run = run_method(example_1(), "jnt-pbgd", start=start, **steps)
     # y_g = x - 1 = 0, g_x = -2 (y - x + 1), g_y = 2 (y - x + 1)
     assert run.candidates[0].x[0] == pytest.approx(1 - 0.01 * (2 + 3 * (-4 - 0)))
     assert run.candidates[0].y[0] == pytest.approx(2 - 0.01 * (10 + 3 * 4))
@@ -160,7 +146,7 @@ def test_one_step_of_eq_19():
 def test_one_step_of_eqs_18_to_21():
     start = (np.array([1.0]), np.array([2.0]))
     steps = {"gamma": 4.0, "step_size": 0.1, "inner_step_size": 0.25, "inner_steps": 1}
-    run = run_method(opposite_slopes(), "alt-pbgd", start=start, **steps, max_steps=1)
+    run = run_method(example_1(), "alt-pbgd", start=start, **steps, max_steps=1)
     y_g, y_gamma = 2 - 0.25 * 4, 2 - 0.25 * (4 + 10 / 4)
     assert run.candidates[0].y[0] == pytest.approx(y_gamma)
     slope = 2 + 4 * (-2 * y_gamma + 2 * y_g)
@@ -170,7 +156,7 @@ def test_one_step_of_eqs_18_to_21():
 def test_jacobi_begins_at_zero_when_asked():
     start = (np.array([1.0]), np.array([2.0]))
     steps = {"gamma": 3.0, "step_size": 0.01, "inner_step_size": 0.25, "inner_steps": 1}
-    run = run_method(opposite_slopes(), "pbgd", start=start, restart=True, max_steps=1, **steps)
+    run = run_method(example_1(), "pbgd", start=start, restart=True, max_steps=1, **steps)
     # (7a) from w = 0 at x = 1: g_y = 0, so w stays 0.
     assert run.candidates[0].x[0] == pytest.approx(1 - 0.01 * (2 + 3 * (-4 - 0)))
 

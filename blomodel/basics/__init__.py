@@ -1,0 +1,1 @@
+"""What every room may use: registries, deadlines, limits of size."""
