@@ -91,7 +91,7 @@ class WithConditions(Reformulation):
         )
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
-        """The parts of the conditions at a point; multipliers of inequalities first, then of equations."""
+        """The conditions at a point; multipliers of inequalities first, then of equations."""
         model = self.model
 
         def objective(x: Any, y: Any) -> float:
