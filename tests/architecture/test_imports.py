@@ -31,6 +31,7 @@ ORDER = (
     "programs",
     "declare",
     "model",
+    "transformations",
     "structure",
     "reformulations.forms",
     "reformulations",

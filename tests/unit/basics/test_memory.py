@@ -2,15 +2,16 @@
 
 import pytest
 
+from blomodel.basics.memory import remembered
 from blomodel.errors import NonconvexLowerError
-from blomodel.programs.refusal import compiled_once
 
 
 class Model:
     def __init__(self, is_convex):
         self.is_convex, self.builds = is_convex, 0
 
-    @compiled_once
+    @property
+    @remembered
     def program(self) -> str:
         """A program."""
         self.builds += 1
