@@ -67,8 +67,8 @@ class Block:
             value = dense(values[leaf])
             if value.size != leaf.size:
                 raise DataError(
-                    f"{by}'{leaf.name()}' has shape {leaf.shape}, but a value of shape {value.shape} was "
-                    "given."
+                    f"{by}'{leaf.name()}' has shape {leaf.shape}, but a value of shape {value.shape} "
+                    "was given."
                 )
             vector[self.slice_of(leaf)] = value.ravel(order="F")
         return vector

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
@@ -69,6 +70,53 @@ class Statement:
                 "(transformations.followers.JoinFollowers)."
             )
         return self.followers[0]
+
+    def rewritten(
+        self, substitute: Callable[[Any], Any], renamed: Mapping[cp.Variable, cp.Variable]
+    ) -> Statement:
+        """The statement in other variables.
+
+        Parameters
+        ----------
+        substitute : callable
+            Takes an expression or a constraint and gives the one that stands for it, such as a
+            ``Substitution``.
+        renamed : dict
+            From a variable to the one that takes its place in its level.
+        """
+        if self.priced_rows:
+            raise ModelError(
+                "The upper level uses multipliers that the lower level does not answer with yet; apply "
+                "transformations.multipliers.MultipliersInAnswer first."
+            )
+
+        def rename(variables: Sequence[cp.Variable]) -> tuple[cp.Variable, ...]:
+            return tuple(renamed.get(variable, variable) for variable in variables)
+
+        return replace(
+            self,
+            upper_objective=substitute(self.upper_objective),
+            upper_constraints=tuple(map(substitute, self.upper_constraints)),
+            followers=tuple(
+                Lower(
+                    type(follower.objective)(substitute(follower.objective.args[0])),
+                    map(substitute, follower.constraints),
+                    rename(follower.variables),
+                    name=follower.name,
+                )
+                for follower in self.followers
+            ),
+            levels=Levels(rename(self.levels.upper), rename(self.levels.lower), self.levels.parameters),
+            partners=tuple(replace(p, variables=rename(p.variables)) for p in self.partners),
+        )
+
+    def with_rows(self, upper: Sequence[Constraint] = (), lower: Sequence[Constraint] = ()) -> Statement:
+        """The statement with further constraints at the end of each level."""
+        level = self.lower
+        followers = (
+            Lower(level.objective, [*level.constraints, *lower], level.variables, name=level.name),
+        )
+        return replace(self, upper_constraints=(*self.upper_constraints, *upper), followers=followers)
 
 
 def state(

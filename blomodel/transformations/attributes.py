@@ -7,7 +7,7 @@ both levels are the same before and after.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import cvxpy as cp
@@ -19,10 +19,9 @@ from blomodel.compiler.expressions.attributes import (
     plain_copy,
 )
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.declare.followers import Lower
 from blomodel.declare.levels import Levels
 from blomodel.declare.point import Values
-from blomodel.declare.statement import Partner, Statement
+from blomodel.declare.statement import Statement
 from blomodel.transformations.transformation import Applied, Transformation
 
 MAX_NAMED = 4  # variables in the line that tells what was done
@@ -34,45 +33,24 @@ class PlainVariables(Transformation):
     name: ClassVar[str] = "attributes as rows"
 
     def obstacle(self, statement: Statement) -> str | None:
-        """Some variable must have attributes, and the followers must have been joined."""
+        """Some variable must have attributes; followers and multipliers come first."""
         if len(statement.followers) > 1:
             return "there are several followers"
+        if statement.priced_rows:
+            return "the lower level does not answer with its multipliers yet"
         return None if _with_attributes(statement.levels) else "no variable has attributes"
 
     def apply(self, statement: Statement) -> Applied:
         """What attributes demand comes after all constraints of the level, variable by variable."""
-        levels, level = statement.levels, statement.lower
+        levels = statement.levels
         plain = {variable: plain_copy(variable) for variable in (*levels.upper, *levels.lower)}
         substitute = Substitution([*plain], [*plain.values()])
 
         def demands(variables: tuple[cp.Variable, ...]) -> list[cp.Constraint]:
             return [row for v in variables for row in attribute_constraints(v, plain[v])]
 
-        after = replace(
-            statement,
-            upper_objective=substitute(statement.upper_objective),
-            upper_constraints=(
-                *map(substitute, statement.upper_constraints),
-                *demands(levels.upper),
-            ),
-            followers=(
-                Lower(
-                    type(level.objective)(substitute(level.objective.args[0])),
-                    [*map(substitute, level.constraints), *demands(levels.lower)],
-                    [plain[variable] for variable in levels.lower],
-                    name=level.name,
-                ),
-            ),
-            levels=Levels(
-                tuple(plain[variable] for variable in levels.upper),
-                tuple(plain[variable] for variable in levels.lower),
-                levels.parameters,
-            ),
-            partners=tuple(
-                Partner(partner.position, tuple(plain[v] for v in partner.variables))
-                for partner in statement.partners
-            ),
-        )
+        after = statement.rewritten(substitute, plain)
+        after = after.with_rows(demands(levels.upper), demands(levels.lower))
         return _Plain(self.name, _reason(levels), statement, after, plain)
 
 

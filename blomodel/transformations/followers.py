@@ -44,9 +44,12 @@ def _join(followers: Sequence[Lower]) -> Lower:
         objective = cp.Maximize(sum(follower.objective.args[0] for follower in followers))
     else:
         objective = cp.Minimize(sum(follower.minimised for follower in followers))
-    return Lower(
+    joint = Lower(
         objective,
         [constraint for follower in followers for constraint in follower.constraints],
         [variable for follower in followers for variable in follower.variables],
         name=joint_name(followers),
     )
+    for follower in followers:
+        joint.multipliers.update(follower.multipliers)
+    return joint

@@ -165,6 +165,18 @@ def test_every_file_of_methods_is_a_method() -> None:
     assert files <= homes, f"these register no method: {sorted(files - homes)}"
 
 
+@pytest.mark.parametrize(
+    ("word", "home"),
+    [
+        ("own_pairs", "blomodel.model.conditions"),  # who holds the lower level's multipliers
+        ("kink_free", "blomodel.transformations.kinks"),  # whether a model had kinks
+    ],
+)
+def test_special_cases_are_known_in_their_own_file_only(word: str, home: str) -> None:
+    knowing = [name for name, path in MODULES.items() if word in path.read_text(encoding="utf-8")]
+    assert knowing == [home]
+
+
 def test_kernels_do_not_know_cvxpy() -> None:
     allowed = {"numba", "numpy", "math", "__future__", "typing", "collections", "os", "pathlib"}
     allowed |= {"llvmlite", "ctypes", "_thread"}  # kernels.linked calls compiled code by address
