@@ -34,9 +34,10 @@ def explain(problem: BilevelProblem) -> str:
 
 
 def _transformations(problem: BilevelProblem) -> list[str]:
-    """What is done to the problem before methods see it, and for those that look at pieces."""
-    steps = (*problem.chain, *without_kinks(problem.model).chain)
-    rows = [(step.name, step.reason) for step in steps]
+    """What is done to the problem before it is compiled, and once more to look at pieces."""
+    rows = [(step.name, step.reason) for step in problem.chain]
+    for step in without_kinks(problem.model).chain:
+        rows.append((step.name, f"{step.reason}; for the certificate, and where pieces are exact"))
     return [layout.titled("transformations", layout.columns(rows, WIDTH))] if rows else []
 
 
