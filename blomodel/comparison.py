@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core import event
 
+from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
 from blomodel.errors import BlomodelError, UnknownMethodError, UnknownSettingError
 from blomodel.methods.run.registry import method_classes, nearest
@@ -172,8 +173,7 @@ def compare(
     ['auto', 'reduced-penalty']
     """
     plan = _plan(methods, settings)
-    saved_values = [(leaf, leaf.value) for leaf in problem.variables]
-    saved_result = (problem.status, problem.solution, problem.certificate, problem._value)
+    saved_result = (problem.status, problem.solution, problem.certificate)
     rows = []
     # Compiled beforehand, so that the first method does not pay for it out of its time limit; a model
     # that cannot be compiled is reported by each method.
@@ -181,33 +181,27 @@ def compare(
         _ = problem.model.lower_solver
     try:
         for name, chosen in plan:
-            _restore(saved_values)
             with event.install_recorder("numba:compile") as compilations:
                 row = _run(problem, name, chosen)
             if compilations.buffer:
                 # Kernels compiled for the first time on this machine took the time, not the method.
-                _restore(saved_values)
                 row = _run(problem, name, chosen)
             rows.append(row)
     finally:
-        _restore(saved_values)
-        problem.status, problem.solution, problem.certificate, problem._value = saved_result
+        problem.status, problem.solution, problem.certificate = saved_result
     return Comparison(tuple(rows), problem.sign)
 
 
-def _restore(saved: Sequence[tuple[Any, Any]]) -> None:
-    for leaf, value in saved:
-        leaf.save_value(value)
-
-
 def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
+    """One method's run from the variables' values, which it leaves as they were."""
     problem.solution = problem.certificate = None
-    try:
-        problem.solve(method=name, **settings)
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")
-    values = {leaf: leaf.value for leaf in problem.variables}
+    with kept_values(problem.variables):
+        try:
+            problem.solve(method=name, **settings)
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")
+        values = {leaf: leaf.value for leaf in problem.variables}
     return ComparisonRow(name, settings, problem.solution, problem.certificate, values)
 
 

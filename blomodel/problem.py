@@ -11,17 +11,16 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.declare.followers import Lower, Objective, check_followers, join_followers
-from blomodel.declare.levels import (
-    Levels,
-    check_constants,
-    check_constraints,
-    check_objective,
-    check_parameters,
-    sort_levels,
-)
+from blomodel.declare.followers import Lower, Objective, check_followers
+from blomodel.declare.levels import Levels, check_constraints, check_objective, check_parameters
+from blomodel.declare.statement import state
 from blomodel.solution import Solution
 from blomodel.status import Status
+from blomodel.transformations.attributes import PlainVariables
+from blomodel.transformations.chain import Chain
+from blomodel.transformations.followers import JoinFollowers
+from blomodel.transformations.multipliers import MultipliersInAnswer
+from blomodel.transformations.transformation import Transformation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +53,9 @@ class BilevelProblem:
     variables : list of cvxpy.Variable, optional
         The upper variables, if they shall be checked; by default all that the lower level does not
         decide.
+    transformations : list of Transformation, optional
+        Further ways to state the problem differently before it is solved; answers come back in the
+        variables and units of the problem as it was stated.
 
     Attributes
     ----------
@@ -61,6 +63,8 @@ class BilevelProblem:
         The lower level as it was stated.
     lower : Lower
         What stands for all followers at once, with their multipliers where the upper level uses one.
+    levels : Levels
+        Whose variable is whose.
 
     Examples
     --------
@@ -80,28 +84,22 @@ class BilevelProblem:
         constraints: Iterable[Constraint] = (),
         lower: Lower | Sequence[Lower] | None = None,
         variables: Sequence[cp.Variable] | None = None,
+        transformations: Sequence[Transformation] = (),
     ) -> None:
-        from blomodel.declare.multipliers import with_multipliers
-
         check_objective(objective, "upper")
         self.objective = objective
         self.constraints = check_constraints(constraints, "upper")
         self.followers = check_followers(lower)
-        upper_parts = [objective.args[0], *self.constraints]
-        joint = join_followers(self.followers)
-        check_constants([*upper_parts, joint.objective.args[0], *joint.constraints])
-        self.lower: Lower = with_multipliers(joint, upper_parts)
-        self.levels: Levels = sort_levels(
-            upper_parts,
-            self.lower.objective.args[0],
-            self.lower.constraints,
-            self.lower.variables,
-            variables,
-        )
+        self.transformations = tuple(transformations)
+        stated = state(objective, self.constraints, self.followers, variables)
+        self.levels: Levels = stated.levels
+        # Nothing is compiled for this, unless the upper level uses multipliers: whether the lower level
+        # has any that it can use is said here, where the mistake would be.
+        self._joint = Chain(stated).where_accepted(JoinFollowers(), MultipliersInAnswer())
+        self.lower: Lower = self._joint.end.lower
         self.status: Status | None = None
         self.solution: Solution | None = None
         self.certificate: Certificate | None = None
-        self._value: float | None = None
 
     @property
     def sign(self) -> float:
@@ -111,7 +109,7 @@ class BilevelProblem:
     @property
     def value(self) -> float | None:
         """Upper objective at the answer, as the user wrote it; None before solve()."""
-        return self._value
+        return None if self.solution is None else self.solution.value
 
     @property
     def variables(self) -> tuple[cp.Variable, ...]:
@@ -124,18 +122,43 @@ class BilevelProblem:
         return self.levels.parameters
 
     @cached_property
+    def plain_chain(self) -> Chain:
+        """What is done to every problem: followers joined, multipliers answered, attributes as rows."""
+        return self._joint.where_accepted(PlainVariables())
+
+    @cached_property
+    def chain(self) -> Chain:
+        """All that is done to the problem before it is compiled; ``print`` it for a line on each step.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, blomodel as bm
+        >>> x, y = cp.Variable(name="x"), cp.Variable(nonneg=True, name="y")
+        >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
+        >>> print(bm.BilevelProblem(cp.Minimize((x + 1) ** 2 + y), [], lower).chain)
+        attributes as rows: what is compiled has no attributes, so 'y' is free and rows say the rest
+        """
+        return self.plain_chain.then(*self.transformations)
+
+    @cached_property
     def model(self) -> Model:
-        """The compiled model; made once, whatever the parameters' values."""
+        """What methods solve, compiled from the end of the chain, once for all parameters' values."""
+        return self._compile(self.chain) if self.transformations else self.plain_model
+
+    @cached_property
+    def plain_model(self) -> Model:
+        """The problem in the variables and units that it was stated in, compiled.
+
+        It is ``model`` itself, unless there are further transformations. Certificate, studies and
+        pictures speak of it; its vectors hold the variables of ``levels``.
+        """
+        return self._compile(self.plain_chain)
+
+    @staticmethod
+    def _compile(chain: Chain) -> Model:
         from blomodel.model.model import Model
 
-        return Model(
-            self.sign * self.objective.args[0] if self.sign < 0 else self.objective.args[0],
-            self.constraints,
-            self.lower.minimised,
-            self.lower.constraints,
-            self.levels,
-            self.lower.partners(),
-        )
+        return Model(chain.end)
 
     @property
     def structure(self) -> Structure:
@@ -182,7 +205,7 @@ class BilevelProblem:
 
     def parameter_values(self) -> np.ndarray:
         """The parameters' present values as one vector."""
-        return self.model.p.pack()
+        return self.levels.p.pack()
 
     def solve(
         self,

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.arrays import dense
+from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import STATIONARY, LocalFacts, study_neighbourhood
-from blomodel.compiler.expressions.attributes import plain_copy
+from blomodel.compiler.expressions.attributes import has_attributes
 from blomodel.declare.followers import follower_name, follower_values
+from blomodel.declare.point import Point, read_level
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
 from blomodel.text.shorten import shorten
+from blomodel.transformations.kinks import without_kinks
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -30,88 +35,59 @@ CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 
 
+@dataclass(frozen=True)
+class _Violation:
+    relative: float  # to 1 + the largest entry of the constraint's own variables
+    text: str
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """What is measured at a point, by cvxpy and a lower solve of its own."""
+
+    point: Point
+    objective: float  # in the user's sense
+    lower_objective: float  # minimised
+    above: _Violation
+    below: _Violation
+    lower: LowerCheck
+    gap: float  # what the lower level can gain, relative
+    follower_gaps: dict[str, float]
+
+
 def certify_point(
     problem: BilevelProblem,
-    x: np.ndarray,
-    y: np.ndarray,
+    point: Point,
     *,
     tolerance: float,
     bound: float | None = None,
     bound_source: str = "",
     deadline: float = np.inf,
 ) -> Certificate:
-    """Check the point given as flat vectors. ``bound`` is for the minimised upper objective.
+    """Check a point of ``problem.levels``. ``bound`` is for the minimised upper objective.
 
     After ``deadline``, a value of ``time.perf_counter()``, nothing is claimed beyond feasibility.
     """
-    model = problem.model
-    reasons: list[str] = []
-    saved = [(leaf, leaf.value) for leaf in problem.variables]
-    try:
-        _assign(problem, x, y)
-        objective = float(problem.objective.args[0].value)
-        g_value = problem.lower.sign * float(problem.lower.objective.args[0].value)
-        upper, upper_worst = _violation(problem.constraints, problem.levels.upper)
-        below, lower_worst = _violation(problem.lower.constraints, problem.levels.lower)
-        own_values = follower_values(problem.followers)
-    finally:
-        for leaf, value in saved:
-            leaf.save_value(value)
-    lower = check_lower(problem, x, y)
-    gap = np.inf
-    if lower.y is not None:
-        gap = (g_value - lower.value) / _gap_unit(problem, x, y, lower.value)
-    is_finite = bool(np.isfinite(objective) and np.isfinite(g_value))
-    if not is_finite:
-        reasons.append("an objective is not finite at this point")
-    if not upper <= tolerance:
-        reasons.append(f"infeasible above: {upper_worst}")
-    if not below <= tolerance:
-        reasons.append(f"infeasible below: {lower_worst}")
-    if lower.status is InnerStatus.INFEASIBLE:
-        reasons.append("the lower level has no feasible answer at this x")
-    elif lower.status is InnerStatus.UNBOUNDED:
-        reasons.append("the lower objective improves without limit at this x")
-    elif lower.y is None:
-        about = f": {lower.reason}" if lower.reason else ""
-        reasons.append(f"the lower level's optimal value at this x could not be computed{about}")
-    elif not gap <= tolerance:
-        reasons.append(
-            f"the lower level can do better by {g_value - lower.value:.6g}: it reaches "
-            f"{problem.lower.sign * lower.value:.6g} at y = {_vector(lower.y)}, not "
-            f"{problem.lower.sign * g_value:.6g}"
-        )
-    elif not reasons and _is_another_answer(problem, x, y, lower):
-        reasons.append(
-            f"the lower level has one answer at this x, y = {_vector(lower.y)}, and the point holds "
-            f"another y; the lower objective is so flat that the gap does not show it"
-        )
-    own_gaps: dict[str, float] = {}
-    if len(problem.followers) > 1 and lower.y is not None:
-        own_gaps = _follower_gaps(problem, x, lower.y, own_values)
-        # A large objective of one follower must not hide what another one leaves to gain.
-        reasons += [
-            f"{name} can do better by {own_gap:.3g} of its own objective"
-            for name, own_gap in own_gaps.items()
-            if not own_gap <= tolerance
-        ]
+    checks = _measure(problem, point)
+    lower = checks.lower
+    reasons = _objections(problem, checks, tolerance)
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
     if accepted:
-        unique, facts = _study(problem, x, y, lower, deadline)
+        unique, facts = _study(problem, point.x, point.y, lower, deadline)
         stationarity = facts.stationarity
         distance = None
         if bound is not None:
-            distance = (problem.sign * objective - bound) / (1 + abs(bound))
+            distance = (problem.sign * checks.objective - bound) / (1 + abs(bound))
         claim, reasons = _claim(facts, lower, distance, tolerance, bound_source)
     return Certificate(
         claim=claim,
         accepted=accepted,
-        objective=objective,
-        upper_violation=upper,
-        lower_violation=below,
+        objective=checks.objective,
+        upper_violation=checks.above.relative,
+        lower_violation=checks.below.relative,
         lower_value=problem.lower.sign * lower.value,
-        lower_gap=gap,
+        lower_gap=checks.gap,
         lower_is_unique=unique,
         stationarity=stationarity,
         bound=None if bound is None or not np.isfinite(bound) else problem.sign * bound,
@@ -119,11 +95,78 @@ def certify_point(
         tolerance=tolerance,
         checked_by=lower.checked_by,
         reasons=tuple(reasons),
-        multipliers=dict(
-            enumerate(problem.lower.reported_duals(lower.duals, [*model.y.unpack(y).values()]))
-        ),
-        follower_gaps=own_gaps,
+        multipliers=_multipliers(problem, point, lower),
+        follower_gaps=checks.follower_gaps,
     )
+
+
+def _measure(problem: BilevelProblem, point: Point) -> _Checks:
+    """Objectives, violations and gaps, from the problem as it was stated."""
+    with kept_values(problem.variables):
+        point.assign()
+        objective = float(problem.objective.args[0].value)
+        lower_objective = problem.lower.sign * float(problem.lower.objective.args[0].value)
+        above = _violation(problem.constraints, problem.levels.upper)
+        below = _violation(problem.lower.constraints, problem.levels.lower)
+        own_values = follower_values(problem.followers)
+    lower = check_lower(problem, point.x, point.y)
+    gap, follower_gaps = np.inf, {}
+    if lower.y is not None:
+        unit = _gap_unit(problem, point.x, point.y, lower.value)
+        gap = (lower_objective - lower.value) / unit
+        if len(problem.followers) > 1:
+            follower_gaps = _follower_gaps(problem, replace(point, y=lower.y), own_values)
+    return _Checks(point, objective, lower_objective, above, below, lower, gap, follower_gaps)
+
+
+def _objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> list[str]:
+    """Why the point is no answer, each reason in a sentence; empty where it is one."""
+    found = []
+    if not (np.isfinite(checks.objective) and np.isfinite(checks.lower_objective)):
+        found.append("an objective is not finite at this point")
+    if not checks.above.relative <= tolerance:
+        found.append(f"infeasible above: {checks.above.text}")
+    if not checks.below.relative <= tolerance:
+        found.append(f"infeasible below: {checks.below.text}")
+    found += _lower_objections(problem, checks, tolerance)
+    if not found and _is_another_answer(problem, checks.point, checks.lower):
+        found.append(
+            f"the lower level has one answer at this x, y = {_vector(checks.lower.y)}, and the point "
+            f"holds another y; the lower objective is so flat that the gap does not show it"
+        )
+    # A large objective of one follower must not hide what another one leaves to gain.
+    found += [
+        f"{name} can do better by {own_gap:.3g} of its own objective"
+        for name, own_gap in checks.follower_gaps.items()
+        if not own_gap <= tolerance
+    ]
+    return found
+
+
+def _lower_objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> list[str]:
+    """What the lower level has against the point: no answer at this x at all, or a better one."""
+    lower, sign = checks.lower, problem.lower.sign
+    if lower.status is InnerStatus.INFEASIBLE:
+        return ["the lower level has no feasible answer at this x"]
+    if lower.status is InnerStatus.UNBOUNDED:
+        return ["the lower objective improves without limit at this x"]
+    if lower.y is None:
+        about = f": {lower.reason}" if lower.reason else ""
+        return [f"the lower level's optimal value at this x could not be computed{about}"]
+    if not checks.gap <= tolerance:
+        return [
+            f"the lower level can do better by {checks.lower_objective - lower.value:.6g}: it reaches "
+            f"{sign * lower.value:.6g} at y = {_vector(lower.y)}, not "
+            f"{sign * checks.lower_objective:.6g}"
+        ]
+    return []
+
+
+def _multipliers(problem: BilevelProblem, point: Point, lower: LowerCheck) -> dict[int, np.ndarray]:
+    """Multipliers of the lower constraints as they were stated, by position."""
+    chain = problem.plain_chain
+    compiled = Point(chain.end.levels, point.x, point.y)
+    return dict(enumerate(chain.invert_multipliers(lower.duals, compiled)))
 
 
 def _claim(
@@ -158,17 +201,17 @@ def _study(
     problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: float
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
-    model, p = problem.model, problem.parameter_values()
-    size = x.size + y.size + len(model.lower_in) + len(model.lower_eq)
-    if time.perf_counter() + dense_seconds(size) > deadline:
+    model, p = problem.plain_model, problem.parameter_values()
+    if time.perf_counter() + dense_seconds(x.size + model.lower_size) > deadline:
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
-    unique = looks_unique(problem, x, y, multipliers)
+    unique = looks_unique(model, p, x, y, multipliers)
     if unique and not lower.is_proven:
         unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
-    if lower.is_proven and model.kink_free is not None:
+    if lower.is_proven and not without_kinks(model).is_same:
         # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
-        (x, y), model = model.kink_free.lift(x, y, p), model.kink_free.model
+        equivalent = without_kinks(model)
+        (x, y), model = equivalent.forward(x, y, p), equivalent.model
         multipliers = _sharpest_multipliers(model, p, x, y, None)
     facts = study_neighbourhood(
         model,
@@ -187,34 +230,19 @@ def dense_seconds(size: int) -> float:
     return OVERHEAD + 5e-9 * float(size) ** 3
 
 
-def _follower_gaps(
-    problem: BilevelProblem, x: np.ndarray, best_y: np.ndarray, values: list[float]
-) -> dict[str, float]:
-    """Each follower's own gap, relative to its optimal value, by its name."""
-    saved = [(leaf, leaf.value) for leaf in problem.variables]
-    try:
-        _assign(problem, x, best_y)
+def _follower_gaps(problem: BilevelProblem, best: Point, values: list[float]) -> dict[str, float]:
+    """Each follower's own gap to the best point, relative to its value there, by its name."""
+    with kept_values(problem.variables):
+        best.assign()
         best_values = follower_values(problem.followers)
-    finally:
-        for leaf, value in saved:
-            leaf.save_value(value)
     return {
-        follower_name(problem.followers, k): (value - best) / (1 + abs(best))
-        for k, (value, best) in enumerate(zip(values, best_values, strict=True))
+        follower_name(problem.followers, k): (value - best_value) / (1 + abs(best_value))
+        for k, (value, best_value) in enumerate(zip(values, best_values, strict=True))
     }
 
 
-def _assign(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> None:
-    for block, vector, leaves in (
-        (problem.model.x, x, problem.levels.upper),
-        (problem.model.y, y, problem.levels.lower),
-    ):
-        for leaf, value in zip(leaves, block.unpack(vector).values(), strict=True):
-            leaf.save_value(value.copy())
-
-
-def _violation(constraints: list[Constraint], variables: tuple[cp.Variable, ...]) -> tuple[float, str]:
-    """Largest violation relative to 1 + the largest entry of the constraint's own variables."""
+def _violation(constraints: list[Constraint], variables: tuple[cp.Variable, ...]) -> _Violation:
+    """The largest violation of a constraint, or of an attribute, at the variables' values."""
     worst, label = 0.0, ""
     for constraint in constraints:
         violation = float(np.max(constraint.violation(), initial=0.0))
@@ -222,22 +250,18 @@ def _violation(constraints: list[Constraint], variables: tuple[cp.Variable, ...]
         if not relative <= worst:
             worst, label = relative, f"{shorten(constraint, 60)!r} is violated by {violation:.3g}"
     for variable in variables:
-        if plain_copy(variable) is variable:
+        if not has_attributes(variable):
             continue
         distance = float(np.abs(variable.project(variable.value) - variable.value).max(initial=0))
         if not distance / _size([variable]) <= worst:
             worst = distance / _size([variable])
             label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"
-    return worst, label
+    return _Violation(worst, label)
 
 
 def _size(variables: Sequence[cp.Variable]) -> float:
-    sizes = (float(np.abs(_dense(variable.value)).max(initial=0)) for variable in variables)
+    sizes = (float(np.abs(dense(variable.value)).max(initial=0)) for variable in variables)
     return 1 + max(sizes, default=0.0)
-
-
-def _dense(value: Any) -> np.ndarray:
-    return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
 
 
 def _gap_unit(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, value: float) -> float:
@@ -247,17 +271,18 @@ def _gap_unit(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, value: floa
     of the optimal value allows.
     """
     size = 1 + abs(value)
-    change = variation(problem.model, x, y, problem.parameter_values())
+    change = variation(problem.plain_model, x, y, problem.parameter_values())
     return size if change == 0 else float(np.clip(change, ACCURATE * size, size))
 
 
-def _is_another_answer(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck) -> bool:
+def _is_another_answer(problem: BilevelProblem, point: Point, lower: LowerCheck) -> bool:
     """Whether y lies visibly away from the one minimiser that the lower level has."""
     if lower.y is None or not lower.is_proven:
         return False
-    if np.abs(y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
+    if np.abs(point.y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
         return False
-    return bool(looks_unique(problem, x, lower.y, problem.model.split_duals(lower.duals)))
+    model, p = problem.plain_model, problem.parameter_values()
+    return bool(looks_unique(model, p, point.x, lower.y, model.split_duals(lower.duals)))
 
 
 def _vector(y: np.ndarray | None) -> str:
@@ -296,10 +321,9 @@ def _sharpest_multipliers(
 
 
 def looks_unique(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
+    model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
 ) -> bool | None:
     """Second-order test: does the lower Lagrangian curve along every direction left free?"""
-    model, p = problem.model, problem.parameter_values()
     if not model.has_smooth_kkt or y.size > 500:
         return None
     rows = model.lower_in.linearise(x, y, p)
@@ -333,39 +357,10 @@ def certify(problem: BilevelProblem, x: object, y: object, *, tolerance: float =
         Largest relative violation and lower gap that still pass.
     """
     problem.check_data()
-    model, levels = problem.model, problem.levels
-    x_vector = to_vector(x, model.x, levels.upper, "upper")
+    levels, chain = problem.levels, problem.plain_chain
     if isinstance(y, dict):
-        x_values = zip(levels.upper, model.x.unpack(x_vector).values(), strict=True)
-        y = problem.lower.complete(dict(x_values), y)
-    y_vector = to_vector(y, model.y, levels.lower, "lower")
-    return certify_point(problem, x_vector, y_vector, tolerance=tolerance)
-
-
-def to_vector(given: object, block, leaves, level: str) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """Values that a user gives for one level, as a flat vector."""
-    from blomodel.errors import DataError
-
-    if isinstance(given, dict):
-        missing = [leaf.name() for leaf in leaves if leaf not in given]
-        if missing:
-            raise DataError(f"certify: no value for the {level} variables {', '.join(missing)}.")
-        parts = []
-        for leaf in leaves:
-            value = np.asarray(given[leaf], dtype=float)
-            if value.size != leaf.size:
-                raise DataError(
-                    f"certify: '{leaf.name()}' has shape {leaf.shape}, but a value of shape "
-                    f"{value.shape} was given."
-                )
-            parts.append(value.ravel(order="F"))
-        vector = np.concatenate(parts)
-    else:
-        vector = np.asarray(given, dtype=float).ravel(order="F")
-    if vector.size != block.size:
-        raise DataError(
-            f"certify: the {level} variables hold {block.size} numbers, but {vector.size} were given."
-        )
-    if not np.all(np.isfinite(vector)):
-        raise DataError(f"certify: the {level} values hold NaN or infinite numbers.")
-    return vector
+        # Forth and back, since the way forth fills in what follows from the others: multipliers.
+        known = levels.x.unpack(read_level(levels, "upper", x, "certify"))
+        forth = chain.forward_values({**known, **y}, problem.parameter_values())
+        y = chain.invert_values(forth)
+    return certify_point(problem, Point.read(levels, x, y, "certify"), tolerance=tolerance)

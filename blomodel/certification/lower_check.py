@@ -14,7 +14,8 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
+from blomodel.basics.kept_values import kept_values
+from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
@@ -45,22 +46,20 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
 
     Where its convexity is not certain: by local searches, one of them from ``y``.
     """
-    model, levels = problem.model, problem.levels
+    model, stated = problem.plain_model, problem.plain_chain.end
     if isinstance(model.lower_solver, MultistartLower):
         return _search_lower(problem, x, y)
-    values = list(model.x.unpack(x).values())
-    plain = [plain_copy(variable) for variable in levels.lower]
-    substitute = Substitution((*levels.upper, *levels.lower), (*map(cp.Constant, values), *plain))
+    values = stated.levels.x.unpack(x).values()
+    substitute = Substitution(stated.levels.upper, [*map(cp.Constant, values)])
     # A solver's tolerances are absolute for small objectives: bring such a one to size.
     size = variation(model, x, y, problem.parameter_values())
     factor = 1.0 / size if 0 < size < SMALL else 1.0
-    objective = cp.Minimize(factor * problem.lower.sign * substitute(problem.lower.objective.args[0]))
-    constraints = [substitute(constraint) for constraint in problem.lower.constraints]
-    for variable, copy in zip(levels.lower, plain, strict=True):
-        constraints += attribute_constraints(variable, copy)
+    level = stated.lower
+    objective = cp.Minimize(factor * level.sign * substitute(level.objective.args[0]))
+    constraints = [substitute(constraint) for constraint in level.constraints]
     lower = cp.Problem(objective, constraints)
     if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
-        solved = _solve_by_cvxpy(lower, plain, list(model.y.unpack(y).values()))
+        solved = _solve_by_cvxpy(lower, stated.levels.y, y)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -77,8 +76,7 @@ def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> floa
 
 def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
     """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
-    model = problem.model
-    p = problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
     by = "the exact quadratic form of the lower level"
     if is_proven and model.lower_program.is_large_and_smooth:
@@ -92,21 +90,14 @@ def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> Lowe
     return LowerCheck(answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason)
 
 
-def _solve_by_cvxpy(
-    lower: cp.Problem, variables: list[cp.Variable], values: list[np.ndarray]
-) -> LowerCheck | None:
+def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> LowerCheck | None:
     """Solve the program; a variable that it does not hold keeps the given value."""
-    saved = [(leaf, leaf.value) for leaf in variables]
     y = None
-    try:
-        for leaf, value in zip(variables, values, strict=True):
-            leaf.save_value(value)
+    with kept_values(block.leaves):
+        block.assign(given)
         is_solved = any(_has_settled(lower, tolerance) for tolerance in TOLERANCES)
         if is_solved and lower.status == cp.OPTIMAL:
-            y = np.concatenate([np.ravel(variable.value, order="F") for variable in variables])
-    finally:
-        for leaf, value in saved:
-            leaf.save_value(value)
+            y = block.pack()
     if not is_solved:
         return None
     status = {

@@ -104,8 +104,8 @@ def _is_differentiable(point: _Point, slope: np.ndarray) -> bool:
 
 def _critical_cone(point: _Point) -> ComplementarityQP | None:
     """Directions (dx, dy, dmultipliers) within the unit box; None where they are not known."""
-    if point.model.own_pairs is not None:
-        return _cone_with_own_multipliers(point)
+    if not point.model.conditions.multipliers_are_unknowns:
+        return _cone_with_multipliers_in_y(point)
     model, x, y, p = point.model, point.x, point.y, point.p
     lower_in, lower_eq = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
     upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
@@ -157,18 +157,17 @@ def _critical_cone(point: _Point) -> ComplementarityQP | None:
     )
 
 
-def _cone_with_own_multipliers(point: _Point) -> ComplementarityQP | None:
+def _cone_with_multipliers_in_y(point: _Point) -> ComplementarityQP | None:
     """Directions (dx, dy) within the unit box where y holds the lower level's multipliers.
 
     The rows give the directions exactly where they are affine, or have independent gradients.
     """
     model, x, y, p = point.model, point.x, point.y, point.p
-    assert model.own_pairs is not None
     lower_in, lower_eq = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
     upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
-    pair_rows, pair_columns = model.own_pairs
+    pair_rows, pair_columns = model.conditions.rows, model.conditions.columns
     small = ACTIVE * point.scale
-    pressure = y[pair_columns]
+    pressure = np.concatenate([x, y])[pair_columns]
     is_tight = lower_in.value >= -small
     presses = pressure > ACTIVE * (1 + pressure.max(initial=0)) * 10
     is_loose = ~is_tight[pair_rows]
@@ -182,14 +181,14 @@ def _cone_with_own_multipliers(point: _Point) -> ComplementarityQP | None:
             sp.hstack([lower_eq.in_x, lower_eq.in_y]),
             sp.hstack([upper_eq.in_x, upper_eq.in_y]),
             below[pair_rows[presses]],
-            unit[x.size + pair_columns[is_loose]],
+            unit[pair_columns[is_loose]],
         ]
     )
     tight_above = upper_in.value >= -small
     # The rows of lower_in that are no pair are signs of multipliers, which the pairs imply.
     cone = sp.vstack([below[pair_rows[weak]], above[tight_above]])
     if not model.has_linear_kkt:
-        every = sp.vstack([a_eq, cone, unit[x.size + pair_columns[weak]]]).toarray()
+        every = sp.vstack([a_eq, cone, unit[pair_columns[weak]]]).toarray()
         if np.linalg.matrix_rank(every, tol=1e-7) < len(every):
             return None
     n_weak = int(weak.sum())
@@ -201,7 +200,7 @@ def _cone_with_own_multipliers(point: _Point) -> ComplementarityQP | None:
         A_in=sp.csc_array(sp.vstack([cone, unit, -unit])),
         b_in=np.concatenate([np.zeros(cone.shape[0]), np.ones(2 * n)]),
         rows=np.arange(n_weak),
-        columns=x.size + pair_columns[weak],
+        columns=pair_columns[weak],
     )
 
 

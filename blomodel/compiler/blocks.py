@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics.arrays import dense
 from blomodel.errors import DataError
 
 
@@ -37,17 +39,71 @@ class Block:
         """Where the leaf lies in the block's vector."""
         return self._slices[leaf.id]
 
+    @property
+    def has_values(self) -> bool:
+        """Whether every leaf has a value."""
+        return all(leaf.value is not None for leaf in self.leaves)
+
     def pack(self) -> np.ndarray:
         """The leaves' current values as one vector."""
-        vector = np.empty(self.size)
         for leaf in self.leaves:
             if leaf.value is None:
                 raise DataError(f"'{leaf.name()}' has no value; set {leaf.name()}.value first.")
-            value = leaf.value.toarray() if hasattr(leaf.value, "toarray") else leaf.value
-            vector[self.slice_of(leaf)] = np.asarray(value, float).ravel(order="F")
+            if np.size(dense(leaf.value)) != leaf.size:
+                raise DataError(
+                    f"The value of '{leaf.name()}' has shape {np.shape(leaf.value)}, but the variable "
+                    f"has shape {leaf.shape}."
+                )
+        return self.join({leaf: leaf.value for leaf in self.leaves})
+
+    def join(self, values: Mapping[Any, Any], asked_by: str = "") -> np.ndarray:
+        """One vector from a value for each leaf; values of other leaves are passed over.
+
+        ``asked_by`` is the function that messages name first.
+        """
+        by = f"{asked_by}: " if asked_by else ""
+        vector = np.empty(self.size)
+        for leaf in self.leaves:
+            value = dense(values[leaf])
+            if value.size != leaf.size:
+                raise DataError(
+                    f"{by}'{leaf.name()}' has shape {leaf.shape}, but a value of shape {value.shape} "
+                    "was given."
+                )
+            vector[self.slice_of(leaf)] = value.ravel(order="F")
         return vector
 
-    def unpack(self, vector: np.ndarray) -> dict[cp.Variable | cp.Parameter, np.ndarray]:
+    def read(self, given: object, whose: str, asked_by: str) -> np.ndarray:
+        """Values as a person gives them, as one vector.
+
+        Parameters
+        ----------
+        given : number, array, list or dict
+            A list may hold one array for each leaf; a dict goes from leaf to array. An array stands
+            for all leaves, flattened column by column.
+        whose : str
+            How messages call the leaves, such as "upper variables".
+        asked_by : str
+            The function that messages name first.
+        """
+        if isinstance(given, Mapping):
+            missing = [leaf.name() for leaf in self.leaves if leaf not in given]
+            if missing:
+                raise DataError(f"{asked_by}: no value for the {whose} {', '.join(missing)}.")
+            return self.join(given, asked_by)
+        is_list = isinstance(given, list | tuple) and len(given) == len(self.leaves) > 1
+        if is_list and any(np.size(part) > 1 for part in given):  # type: ignore[attr-defined]
+            return self.join(dict(zip(self.leaves, given, strict=True)), asked_by)  # type: ignore[call-overload]
+        vector = dense(given).astype(float).ravel(order="F")
+        if vector.size != self.size:
+            names = ", ".join(f"{leaf.name()} {leaf.shape}" for leaf in self.leaves)
+            raise DataError(
+                f"{asked_by}: the {whose} hold {self.size} numbers, but {vector.size} were given; pass "
+                f"an array, or a list with one array for each of these: {names or 'none'}."
+            )
+        return vector
+
+    def unpack(self, vector: np.ndarray) -> dict[Any, np.ndarray]:
         """The vector cut into arrays of the leaves' shapes."""
         return {leaf: vector[self.slice_of(leaf)].reshape(leaf.shape, order="F") for leaf in self.leaves}
 

@@ -1,1 +1,1 @@
-"""What the user stated, checked: the two levels, followers, and multipliers asked for."""
+"""What the user stated, checked, as a plain record; nothing is compiled here."""

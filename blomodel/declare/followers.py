@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import cvxpy as cp
-import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.declare.levels import (
@@ -15,11 +14,9 @@ from blomodel.declare.levels import (
     check_objective,
     check_ranking,
 )
+from blomodel.declare.multipliers import Multiplier
 from blomodel.errors import LevelError, ModelError
 from blomodel.text.shorten import shorten
-
-if TYPE_CHECKING:
-    from blomodel.declare.multipliers import Multiplier
 
 Objective: TypeAlias = Any  # cvxpy.Minimize or cvxpy.Maximize; cvxpy leaves its args untyped
 UNNAMED = "lower level"
@@ -64,20 +61,6 @@ class Lower:
         expression = self.objective.args[0]
         return expression if self.sign > 0 else -expression
 
-    def partners(self) -> list[tuple[int, list[cp.Variable]]]:
-        """Constraints whose multiplier is one of the variables: position and multiplier; here none."""
-        return []
-
-    def reported_duals(self, duals: list[np.ndarray], values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Multipliers of the stated constraints, from the checked ones and the variables' values."""
-        return duals
-
-    def complete(
-        self, x: dict[cp.Variable, np.ndarray], y: dict[cp.Variable, Any]
-    ) -> dict[cp.Variable, Any]:
-        """A user's answer with what follows from it filled in; here nothing does."""
-        return y
-
     def multiplier(self, constraint: Constraint) -> Multiplier:
         """The multiplier of one of the level's constraints, for use in the upper level: a price.
 
@@ -104,8 +87,6 @@ class Lower:
         >>> round(float(tax.value), 4), round(float(price.value), 4)
         (1.5, 2.5)
         """
-        from blomodel.declare.multipliers import Multiplier
-
         if not any(constraint is own for own in self.constraints):
             raise ModelError(
                 f"{shorten(constraint)!r} is no constraint of the {self.name}; keep the constraint in a "
@@ -177,29 +158,11 @@ def follower_name(followers: Sequence[Lower], number: int) -> str:
     return f"the {UNNAMED}" if len(followers) == 1 else f"follower {number + 1}"
 
 
+def joint_name(followers: Sequence[Lower]) -> str:
+    """How messages call all followers together."""
+    return followers[0].name if len(followers) == 1 else f"{len(followers)} followers"
+
+
 def follower_values(followers: Sequence[Lower]) -> list[float]:
     """Each follower's objective at the variables' present values, as something to minimise."""
     return [follower.sign * float(follower.objective.args[0].value) for follower in followers]
-
-
-def join_followers(followers: Sequence[Lower]) -> Lower:
-    """One lower level that stands for all followers.
-
-    None of them holds another's variables, so the sum of the objectives (each as something to
-    minimise) is least exactly where every single one is.
-    """
-    if len(followers) == 1:
-        return followers[0]
-    if all(follower.sign < 0 for follower in followers):
-        objective = cp.Maximize(sum(follower.objective.args[0] for follower in followers))
-    else:
-        objective = cp.Minimize(sum(follower.minimised for follower in followers))
-    joint = Lower(
-        objective,
-        [constraint for follower in followers for constraint in follower.constraints],
-        [variable for follower in followers for variable in follower.variables],
-        name=f"{len(followers)} followers",
-    )
-    for follower in followers:
-        joint.multipliers.update(follower.multipliers)
-    return joint

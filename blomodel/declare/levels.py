@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError, LevelError, ModelError, VariableTypeError
 from blomodel.text.shorten import shorten
 
@@ -22,6 +24,21 @@ class Levels:
     upper: tuple[cp.Variable, ...]
     lower: tuple[cp.Variable, ...]
     parameters: tuple[cp.Parameter, ...]
+
+    @cached_property
+    def x(self) -> Block:
+        """The upper variables as one vector."""
+        return Block("x", self.upper)
+
+    @cached_property
+    def y(self) -> Block:
+        """The lower variables as one vector."""
+        return Block("y", self.lower)
+
+    @cached_property
+    def p(self) -> Block:
+        """The parameters as one vector."""
+        return Block("p", self.parameters)
 
 
 def check_objective(objective: object, level: str) -> None:
@@ -87,8 +104,7 @@ def check_ranking(objective: cp.Expression, variables: Sequence[cp.Variable], na
 
 def sort_levels(
     upper_parts: Sequence[cp.Expression | Constraint],
-    lower_objective: cp.Expression,
-    lower_constraints: Sequence[Constraint],
+    lower_parts: Sequence[cp.Expression | Constraint],
     lower_variables: Sequence[cp.Variable],
     declared_upper: Sequence[cp.Variable] | None,
 ) -> Levels:
@@ -102,7 +118,7 @@ def sort_levels(
     lower_ids = {variable.id for variable in lower_variables}
     seen: dict[int, cp.Variable] = {}
     parameters: dict[int, cp.Parameter] = {}
-    for part in (*upper_parts, lower_objective, *lower_constraints):
+    for part in (*upper_parts, *lower_parts):
         for variable in part.variables():
             seen.setdefault(variable.id, variable)
         for parameter in part.parameters():

@@ -9,9 +9,9 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.programs.parametric import ParametricProgram
-from blomodel.programs.refusal import compiled_once
 from blomodel.solvers.answer import Answer
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class ChoiceAmongMinimisers:
         curvature_level = model.constant_curvature @ answer.y
         return self._face_program.solve(x, np.concatenate([given, slope, [offset], curvature_level]))
 
-    @compiled_once
+    @property
+    @remembered
     def _face_program(self) -> ParametricProgram:
         """Minimisers of an LP or QP with constant Hessian.
 
@@ -97,7 +98,8 @@ class ChoiceAmongMinimisers:
             extra.append(0.0 * flat == 0.0 * level)
         return self._program(extra, (slope, offset, level))
 
-    @compiled_once
+    @property
+    @remembered
     def _level_program(self) -> ParametricProgram:
         """Near-minimisers of any convex lower level: g(x, y) <= level."""
         level = cp.Parameter(name="level")

@@ -5,37 +5,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
 from blomodel.compiler.expressions.domains import first_unproven
-from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.tape import Tape
-from blomodel.declare.levels import Levels
+from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
 from blomodel.kernels.jit import announce_compilation
 from blomodel.model.bounds import bounds_from_rows
+from blomodel.model.conditions import Conditions, find_conditions
 from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.multistart import MultistartLower
 from blomodel.model.rows import Rows
 from blomodel.programs.parametric import ParametricProgram
-from blomodel.programs.refusal import compiled_once
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.text.shorten import shorten
-
-if TYPE_CHECKING:
-    from blomodel.model.kink_free import KinkFree
 
 
 def _announce() -> None:
@@ -54,6 +49,11 @@ class Model:
 
     Everything is stated for minimisation: ``f`` above, ``g`` below. Rows are ``<= 0`` or ``== 0``.
 
+    Parameters
+    ----------
+    statement : Statement
+        With one follower, and variables without attributes.
+
     Attributes
     ----------
     x, y, p : Block
@@ -65,38 +65,17 @@ class Model:
         The lower level at fixed x: its solution, value, multipliers and the gradient of its value.
     x_bounds : tuple of arrays
         Bounds on x that constraints in a single variable imply.
-    own_pairs : tuple of arrays, or None
-        Where y holds the lower level's multipliers: rows of ``lower_in`` and the entries of y that are
-        their multipliers. A point is then lower-optimal when it satisfies the lower rows and, of every
-        pair, the row is tight or the multiplier zero.
-    own_equations : tuple of arrays
-        In the same case: rows of ``lower_eq`` and the entries of y that belong to them.
     """
 
-    def __init__(
-        self,
-        upper_objective: cp.Expression,
-        upper_constraints: Sequence[Constraint],
-        lower_objective: cp.Expression,
-        lower_constraints: Sequence[Constraint],
-        levels: Levels,
-        partners: Sequence[tuple[int, Sequence[cp.Variable]]] = (),
-    ) -> None:
-        plain_upper = [plain_copy(variable) for variable in levels.upper]
-        plain_lower = [plain_copy(variable) for variable in levels.lower]
-        substitute = Substitution((*levels.upper, *levels.lower), (*plain_upper, *plain_lower))
-        self.f_expression = substitute(upper_objective)
-        self.g_expression = substitute(lower_objective)
-        self.upper_constraints = [substitute(c) for c in upper_constraints]
-        self.lower_constraints = [substitute(c) for c in lower_constraints]
-        for variable, plain in zip(levels.upper, plain_upper, strict=True):
-            self.upper_constraints += attribute_constraints(variable, plain)
-        for variable, plain in zip(levels.lower, plain_lower, strict=True):
-            self.lower_constraints += attribute_constraints(variable, plain)
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.f_expression = statement.upper_objective
+        self.g_expression = statement.lower.minimised
+        self.upper_constraints = list(statement.upper_constraints)
+        self.lower_constraints = list(statement.lower.constraints)
 
-        self.x, self.y = Block("x", plain_upper), Block("y", plain_lower)
-        self.p = Block("p", levels.parameters)
-        self.blocks = (self.x, self.y, self.p)
+        levels = statement.levels
+        self.x, self.y, self.p = self.blocks = (levels.x, levels.y, levels.p)
         self.f = lower([self.f_expression], self.blocks)
         self.g = lower([self.g_expression], self.blocks)
         self.f_grad = gradient(self.f, ("x", "y"))
@@ -104,34 +83,34 @@ class Model:
         self.upper_eq = Rows(self.upper_constraints, EQUALITY, self.blocks)
         self.lower_in = Rows(self.lower_constraints, INEQUALITY, self.blocks)
         self.lower_eq = Rows(self.lower_constraints, EQUALITY, self.blocks)
-        lower_ids = {variable.id for variable in plain_lower}
         self.coupling_constraints = [
-            c for c in self.upper_constraints if any(v.id in lower_ids for v in c.variables())
+            c for c in self.upper_constraints if any(v in self.y for v in c.variables())
         ]
         # Signs of hoisted parts must survive new parameter values, so these bounds use none.
         self.x_bounds = self._upper_bounds(None)
-        plain = dict(zip(levels.lower, plain_lower, strict=True))
-        partners = [(position, [plain[v] for v in variables]) for position, variables in partners]
-        self.own_equations = self._find_pairs(self.lower_eq, partners)
-        self.own_pairs = self._find_pairs(self.lower_in, partners) if partners else None
 
-    def _find_pairs(
-        self, rows: Rows, partners: Sequence[tuple[int, Sequence[cp.Variable]]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows whose constraint has a partner, and the entries of y that are the partner."""
-        chosen, entries = [np.empty(0, int)], [np.empty(0, int)]
-        for position, variables in partners:
-            if position in rows.slices:
-                chosen.append(np.arange(rows.size)[rows.slices[position]])
-                entries += [np.arange(self.y.size)[self.y.slice_of(leaf)] for leaf in variables]
-        return np.concatenate(chosen), np.concatenate(entries)
+    @property
+    def n_lower_rows(self) -> int:
+        """Rows of the lower level, inequalities and equalities."""
+        return len(self.lower_in) + len(self.lower_eq)
+
+    @property
+    def lower_size(self) -> int:
+        """Variables and rows of the lower level, by which the cost of its linear algebra goes."""
+        return self.y.size + self.n_lower_rows
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The lower level's KKT conditions: their unknowns, pairs and equations."""
+        return find_conditions(self)
 
     @property
     def n_pairs(self) -> int:
         """Complementarity pairs of the lower level's KKT conditions."""
-        return len(self.lower_in) if self.own_pairs is None else len(self.own_pairs[0])
+        return self.conditions.n_pairs
 
-    @compiled_once
+    @property
+    @remembered
     def lower_program(self) -> ParametricProgram:
         """The lower level at fixed x."""
         argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
@@ -186,14 +165,8 @@ class Model:
 
         return first_unproven(parts, smallest_value)
 
-    @cached_property
-    def kink_free(self) -> KinkFree | None:
-        """The same problem with lower variables for kinks; None where that gives no QP below."""
-        from blomodel.model.kink_free import find_kink_free
-
-        return find_kink_free(self)
-
-    @compiled_once
+    @property
+    @remembered
     def penalised_program(self) -> ParametricProgram:
         """Upper and lower objective together at fixed x, over all constraints that hold y."""
         return ParametricProgram(
@@ -235,12 +208,14 @@ class Model:
         """Whether the lower answer is unique because g is a strictly convex quadratic in y."""
         return self._smallest_curvature > 1e-8
 
-    @compiled_once
+    @property
+    @remembered
     def relaxation_program(self) -> ParametricProgram:
         """The upper objective over both levels' constraints: what the upper level could wish for."""
         return self._joint_program([self.f_expression], self.p, "relaxation")
 
-    @compiled_once
+    @property
+    @remembered
     def projection_program(self) -> ParametricProgram:
         """The point of both levels' constraints nearest to a given x, the last parameter."""
         anchor = cp.Parameter(self.x.size, name="anchor")
@@ -331,7 +306,7 @@ class Model:
 
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""
-        multipliers = np.zeros(len(self.lower_in) + len(self.lower_eq))
+        multipliers = np.zeros(self.n_lower_rows)
         if not len(duals):
             return multipliers
         for rows, shift in ((self.lower_in, 0), (self.lower_eq, len(self.lower_in))):

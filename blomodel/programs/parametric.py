@@ -147,6 +147,11 @@ class ParametricProgram:
         return None if jacobian is None else jacobian[: self.y.size]
 
     @property
+    def cone_problem(self) -> cp.Problem | None:
+        """The cone program as cvxpy knows it; None for an LP or a QP."""
+        return getattr(self._program, "problem", None)
+
+    @property
     def is_large_and_smooth(self) -> bool:
         """Whether it is too large for an interior-point solver and left to Newton's method."""
         return getattr(self._program, "newton", None) is not None

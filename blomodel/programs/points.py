@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from blomodel.basics.arrays import dense
 from blomodel.compiler.blocks import Block
 
 
@@ -40,9 +39,7 @@ def pack_or_generic(block: Block) -> np.ndarray:
     for leaf in block.leaves:
         where = block.slice_of(leaf)
         if leaf.value is not None:
-            value: Any = leaf.value
-            value = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
-            vector[where] = value.ravel(order="F")
+            vector[where] = dense(leaf.value).ravel(order="F")
         elif leaf.is_nonpos():
             vector[where] *= -1.0
         elif leaf.is_psd():

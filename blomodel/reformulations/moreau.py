@@ -164,7 +164,7 @@ class Moreau(Reformulation):
         )
         theta = minimise_smooth(program, y)
         slope = model.g_grad(x, theta, p)[:n_x]
-        if len(model.lower_in) + len(model.lower_eq):
+        if model.n_lower_rows:
             slope = np.full(n_x, np.nan)  # would need the multipliers of the proximal step
         return theta, program.value(theta), np.concatenate([slope, (y - theta) / gamma])
 

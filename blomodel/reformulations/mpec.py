@@ -24,6 +24,7 @@ import numpy as np
 from cvxpy.constraints import SOC, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import EQUALITY, SPECTRAL, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import NonconvexLowerError, ReformulationError
@@ -82,6 +83,9 @@ class LowerConditions:
             [model.g_expression], model.lower_constraints, model.blocks, model.x_bounds
         )
         self.lower_variables = tuple(self.substitute(leaf) for leaf in self._lifting.y.leaves)
+        n_upper = len(model.x.leaves)
+        self._x, self._y = Block("x", self.variables[:n_upper]), Block("y", self.variables[n_upper:])
+        self._lifted_y = Block("y", self.lower_variables)
         self._lower_ids = {variable.id for variable in self.lower_variables}
         self.relaxation = cp.Parameter(nonneg=True, name="t", value=RELAXATION)
         self.smooth = SmoothParts()
@@ -188,31 +192,14 @@ class LowerConditions:
 
     def assign(self, x: np.ndarray, y: np.ndarray) -> None:
         """Set the variables of both levels; y may hold the values of those for kinks."""
-        n_upper = len(self.model.x.leaves)
-        pairs = zip(self.model.x.leaves, self.variables[:n_upper], strict=True)
-        for leaf, variable in pairs:
-            where = self.model.x.slice_of(leaf)
-            variable.save_value(x[where].reshape(variable.shape, order="F"))
-        for leaf, variable in zip(self._lifting.y.leaves, self.lower_variables, strict=True):
-            where = self._lifting.y.slice_of(leaf)
-            if where.stop <= len(y):
-                variable.save_value(y[where].reshape(variable.shape, order="F"))
+        self._x.assign(x)
+        (self._lifted_y if len(y) == self._lifted_y.size else self._y).assign(y)
 
     def point(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The present values as vectors x and y of the model; None where one is missing."""
-        vectors = []
-        offset = 0
-        for block in (self.model.x, self.model.y):
-            vector = np.empty(block.size)
-            for leaf in block.leaves:
-                value = self.variables[offset].value
-                offset += 1
-                if value is None:
-                    return None
-                value = value.toarray() if hasattr(value, "toarray") else value
-                vector[block.slice_of(leaf)] = np.ravel(value, order="F")
-            vectors.append(vector)
-        x, y = vectors
+        if not (self._x.has_values and self._y.has_values):
+            return None
+        x, y = self._x.pack(), self._y.pack()
         return (x, y) if np.all(np.isfinite(x)) and np.all(np.isfinite(y)) else None
 
 

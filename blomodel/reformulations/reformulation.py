@@ -14,9 +14,8 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.registry import Registry
-from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.errors import DataError, NonconvexLowerError, ReformulationError
+from blomodel.errors import NonconvexLowerError, ReformulationError
 from blomodel.text.mathematics import Writer
 from blomodel.text.notation import LATEX, TEXT, Notation
 
@@ -122,7 +121,7 @@ class Reformulation(ABC):
 
     def __init__(self, problem: BilevelProblem) -> None:
         self.bilevel = problem
-        self.model = problem.model
+        self.model = problem.plain_model
         self.requires: tuple[Requirement, ...] = tuple(self.check())
         self.functions = Functions(self.make_functions())
 
@@ -168,11 +167,11 @@ class Reformulation(ABC):
 
     def x(self, value: Any) -> np.ndarray:
         """An upper point as the model's vector."""
-        return as_vector(self.model.x, value, "x")
+        return self.bilevel.levels.x.read(value, "upper variables", self.name)
 
     def y(self, value: Any) -> np.ndarray:
         """A lower point as the model's vector."""
-        return as_vector(self.model.y, value, "y")
+        return self.bilevel.levels.y.read(value, "lower variables", self.name)
 
     @cached_property
     def in_users_variables(self) -> Substitution:
@@ -273,20 +272,6 @@ class Reformulation(ABC):
             f"<p><i>{self.exactness}</i>: {html.escape(self.reason)}</p>"
             f"<p>Requires:</p><ul>{needs}</ul></div>"
         )
-
-
-def as_vector(block: Block, value: Any, name: str) -> np.ndarray:
-    """A number, an array, or one array for each variable, as the block's vector."""
-    is_list = isinstance(value, list | tuple) and len(value) == len(block.leaves) > 1
-    parts = value if is_list else [value]
-    vector = np.concatenate([np.ravel(np.asarray(part, dtype=float), order="F") for part in parts])
-    if vector.size != block.size:
-        names = ", ".join(f"{leaf.name()} {leaf.shape}" for leaf in block.leaves)
-        raise DataError(
-            f"{name} has {vector.size} numbers, but its variables ({names}) hold {block.size}; pass a "
-            "number, an array, or a list with one array for each variable."
-        )
-    return vector
 
 
 def documented(function: Callable[..., Any], meaning: str) -> Callable[..., Any]:

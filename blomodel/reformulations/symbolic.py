@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.index import index, special_index
 
+from blomodel.basics import arrays
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian
@@ -270,8 +271,7 @@ def coefficient_matrix(atom: Any, number: int) -> sp.csr_array:
 
 def dense(constant: cp.Expression) -> np.ndarray:
     """The value of a constant as an array."""
-    value = constant.value
-    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, dtype=float)
+    return arrays.dense(constant.value).astype(float)
 
 
 def _is_all(expression: cp.Expression, number: float) -> bool:

@@ -130,7 +130,7 @@ def _pictures(solution: Solution) -> list[str]:
     problem = solution.problem
     if problem is None or sum(v.size for v in problem.levels.upper) not in (1, 2):
         return parts
-    is_slow = isinstance(problem.model.lower_solver, MultistartLower)
+    is_slow = isinstance(problem.plain_model.lower_solver, MultistartLower)
     is_latest = problem.solution is solution and solution.status.has_point
     if is_latest and not is_slow:
         points = 151 if sum(v.size for v in problem.levels.upper) == 1 else 41

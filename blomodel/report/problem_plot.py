@@ -63,7 +63,9 @@ def plot_problem(
         )
     axes = [] if ax is None else list(np.ravel(np.asarray(ax, dtype=object)))
     spans = _spans(problem, span, n_x)
-    is_slow = isinstance(problem.model.lower_solver, MultistartLower)  # many searches for each point
+    is_slow = isinstance(
+        problem.plain_model.lower_solver, MultistartLower
+    )  # many searches for each point
     if n_x == 1:
         figure = _draw_curves(problem, spans[0], gammas, points or (101 if is_slow else 301), axes)
     else:
@@ -98,10 +100,10 @@ def _spans(problem: BilevelProblem, span: Any, n_x: int) -> list[tuple[float, fl
             example = "(lowest, highest)" if n_x == 1 else "((lowest, highest), (lowest, highest))"
             raise ModelError(f"plot: span = {span!r} is not of the form {example}.")
         return [(float(low), float(high)) for low, high in given]
-    low, high = problem.model.bounds(problem.parameter_values())
+    low, high = problem.plain_model.bounds(problem.parameter_values())
     met = _iterates(problem)
-    if problem.solution is not None and all(v.value is not None for v in problem.levels.upper):
-        met = np.vstack([met, _answer(problem)])
+    if problem.solution is not None and problem.levels.x.has_values:
+        met = np.vstack([met, problem.levels.x.pack()])
     spans = []
     for k, name in enumerate(names_of(problem.levels.upper)):
         ends = float(low[k]), float(high[k])
@@ -126,13 +128,8 @@ def _iterates(problem: BilevelProblem) -> np.ndarray:
     return path[np.all(np.isfinite(path), axis=1)]
 
 
-def _answer(problem: BilevelProblem) -> np.ndarray:
-    """The upper variables' values as one vector."""
-    return np.concatenate([np.ravel(v.value, order="F") for v in problem.levels.upper])
-
-
 def _has_answer(problem: BilevelProblem) -> bool:
-    has_values = all(v.value is not None for v in problem.levels.upper)
+    has_values = problem.levels.x.has_values
     return has_values and problem.value is not None and bool(np.isfinite(problem.value))
 
 
@@ -146,7 +143,7 @@ def _draw_curves(
     points: int,
     axes: list[Any],
 ) -> Figure:
-    model, p = problem.model, problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     grid = np.linspace(*span, points)
     landscape = sample(model, p, grid[:, None], (0.1, 1.0, 10.0) if gammas is None else gammas)
     view = UpperView(model, p)
@@ -196,7 +193,7 @@ def _draw_value(
         label = f"steps of {problem.solution.method} ({inside.size})"
         panel.plot(inside, height, "o", markersize=5, color=pictures.BLUE, fillstyle="none", label=label)
     if _has_answer(problem) and problem.value is not None:
-        at = float(_answer(problem)[0])
+        at = float(problem.levels.x.pack()[0])
         label = f"answer: {number(at, 5)}, value {number(problem.value, 5)}"
         panel.plot(
             at, problem.value, "*", markersize=15, color=pictures.VERMILION,
@@ -265,7 +262,7 @@ def _draw_maps(
     first, second = (np.linspace(*span, points) for span in spans)
     nodes = np.array([[a, b] for b in second for a in first])
     landscape = sample(
-        problem.model, problem.parameter_values(), nodes, (1.0,) if gammas is None else gammas
+        problem.plain_model, problem.parameter_values(), nodes, (1.0,) if gammas is None else gammas
     )
     shown = {r"$\varphi(x)$: value at the lower answer": landscape.value}
     for gamma, values in landscape.penalised.items():
@@ -325,7 +322,7 @@ def _draw_path(panel: Axes, problem: BilevelProblem) -> None:
             markeredgewidth=0.8,
         )  # fmt: skip
     if _has_answer(problem):
-        at = _answer(problem)
+        at = problem.levels.x.pack()
         panel.plot(at[0], at[1], "*", markersize=16, color=pictures.VERMILION, markeredgecolor="white")
 
 
@@ -342,7 +339,7 @@ def _add_key(panel: Axes, problem: BilevelProblem, has_forbidden: bool) -> None:
         mark = {"marker": "o", "linestyle": "", "color": "white", "markeredgecolor": "black"}
         key.append(Line2D([], [], label=label, **mark))
     if _has_answer(problem):
-        at = ", ".join(number(entry, 4) for entry in _answer(problem))
+        at = ", ".join(number(entry, 4) for entry in problem.levels.x.pack())
         label = f"answer ({at}), value {number(problem.value or 0.0, 5)}"
         mark = {"marker": "*", "linestyle": "", "color": pictures.VERMILION, "markersize": 12}
         key.append(Line2D([], [], label=label, **mark))

@@ -12,6 +12,7 @@ from blomodel.report import text
 from blomodel.structure.structure import WIDTH, Structure
 from blomodel.text import layout
 from blomodel.text.expressions import constraint as write_constraint
+from blomodel.transformations.kinks import without_kinks
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -23,12 +24,21 @@ def explain(problem: BilevelProblem) -> str:
     structure = problem.structure
     parts = [
         layout.titled("the problem", str(structure)),
+        *_transformations(problem),
         layout.titled("auto", layout.wrap(describe_choice(structure.model, structure.p), WIDTH)),
         layout.titled("methods", text.verdicts(verdicts(problem, structure), WIDTH)),
     ]
     if problem.solution is not None:
         parts.append(layout.titled("the last solve", _outcome(problem)))
     return "\n\n".join(parts)
+
+
+def _transformations(problem: BilevelProblem) -> list[str]:
+    """What is done to the problem before it is compiled, and once more to look at pieces."""
+    rows = [(step.name, step.reason) for step in problem.chain]
+    for step in without_kinks(problem.model).chain:
+        rows.append((step.name, f"{step.reason}; for the certificate, and where pieces are exact"))
+    return [layout.titled("transformations", layout.columns(rows, WIDTH))] if rows else []
 
 
 def verdicts(problem: BilevelProblem, structure: Structure | None = None) -> list[Verdict]:

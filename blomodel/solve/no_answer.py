@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
+from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.declare.point import Point
 from blomodel.structure.facts import holding
 
 if TYPE_CHECKING:
@@ -79,12 +81,9 @@ def explain_relaxation(problem: BilevelProblem, deadline: float) -> NoAnswer | N
 
 
 def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: float) -> tuple[Conflict, ...]:
-    """The lower constraints that are in conflict at an x."""
-    from blomodel.compiler.expressions.rewriting import Substitution
-
-    levels = problem.levels
-    values = list(problem.model.x.unpack(x).values())
-    fixed = Substitution(levels.upper, tuple(map(cp.Constant, values)))
+    """The lower constraints that are in conflict at an x of ``problem.levels``."""
+    values = problem.levels.x.unpack(x).values()
+    fixed = Substitution(problem.levels.upper, tuple(map(cp.Constant, values)))
     stated = list(problem.lower.constraints)
     found = _find_conflict([("lower", fixed(c)) for c in stated], deadline, stated)
     return found or ()
@@ -92,11 +91,11 @@ def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: float) ->
 
 def explain_coupling(
     problem: BilevelProblem, *, tolerance: float, seed: int, time_limit: float | None
-) -> tuple[NoAnswer | None, tuple[np.ndarray, np.ndarray] | None]:
+) -> tuple[NoAnswer | None, Point | None]:
     """The least violation of upper constraints that hold y, over all lower answers.
 
     Solves the bilevel problem whose upper level minimises these violations. Returns why there is no
-    answer, or else the point that the violations leave.
+    answer, or else the point that the violations leave, as one of the model that is solved.
     """
     from blomodel.solve.solving import solve_problem
 
@@ -109,7 +108,8 @@ def explain_coupling(
     soft = [part for c, slack in zip(coupled, slacks, strict=True) for part in _softened(c, slack)]
     total = cp.Minimize(cp.sum(cp.hstack(slacks)))
     elastic = type(problem)(total, others + soft, list(problem.followers))
-    with _kept(problem):
+    duals = [d for f in problem.followers for c in f.constraints for d in c.dual_variables]
+    with kept_values([*problem.variables, *duals]):
         solve_problem(
             elastic,
             "auto",
@@ -127,16 +127,16 @@ def explain_coupling(
             return None, None
         if any(leaf.value is None for leaf in problem.variables):
             return None, None  # multipliers, which the elastic problem does not use
-        point = _flat(problem.levels.upper), _flat(problem.levels.lower)
+        stated = Point.present(problem.levels)
         violations = [float(slack.value) for slack in slacks]
-    scale = 1 + max(np.abs(part).max(initial=0) for part in point)
+    scale = 1 + max(np.abs(part).max(initial=0) for part in (stated.x, stated.y))
     broken = tuple(
         Conflict("upper", constraint, violation)
         for constraint, violation in zip(coupled, violations, strict=True)
         if violation > tolerance * scale
     )
     if not broken:
-        return None, point
+        return None, problem.chain.forward(stated, problem.parameter_values())
     is_proven = elastic.status == "optimal"
     reason = "every lower answer violates an upper constraint"
     if not is_proven:
@@ -144,27 +144,9 @@ def explain_coupling(
     return NoAnswer("upper constraint violated", reason, broken, is_proven), None
 
 
-def _flat(leaves: Sequence[cp.Variable]) -> np.ndarray:
-    return np.concatenate([np.zeros(0), *(np.ravel(leaf.value, order="F") for leaf in leaves)])
-
-
 def _softened(constraint: Constraint, slack: cp.Variable) -> list[Constraint]:
     kind, expression = as_row(constraint)
     return [expression <= slack] if kind == INEQUALITY else [expression <= slack, -expression <= slack]
-
-
-@contextmanager
-def _kept(problem: BilevelProblem) -> Iterator[None]:
-    """Put back the values of variables and multipliers that a solve in between sets."""
-    leaves: list[Any] = list(problem.variables)
-    for follower in problem.followers:
-        leaves += [leaf for c in follower.constraints for leaf in c.dual_variables]
-    saved = [(leaf, leaf.value) for leaf in leaves]
-    try:
-        yield
-    finally:
-        for leaf, value in saved:
-            leaf.save_value(value)
 
 
 def _find_conflict(
@@ -216,17 +198,13 @@ def _least_violations(constraints: Sequence[Constraint]) -> tuple[np.ndarray, fl
             rows.append(expression + slacks[k] * np.eye(expression.shape[0]) >> 0)
     elastic = cp.Problem(cp.Minimize(cp.sum(slacks)), rows)
     leaves = elastic.variables()
-    saved = [(leaf, leaf.value) for leaf in leaves]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+    with kept_values(leaves), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+        try:
             elastic.solve(solver=cp.CLARABEL)
+        except cp.SolverError:
+            return None
         if elastic.status != cp.OPTIMAL:
             return None
         largest = max(float(np.abs(leaf.value).max(initial=0)) for leaf in leaves)
         return np.maximum(slacks.value[: len(constraints)], 0.0), 1 + largest
-    except cp.SolverError:
-        return None
-    finally:
-        for leaf, value in saved:
-            leaf.save_value(value)

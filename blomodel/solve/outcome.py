@@ -10,6 +10,7 @@ import numpy as np
 
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
+from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
@@ -26,12 +27,10 @@ LARGE = 2000  # lower variables and rows above which asking the lower level agai
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
-Point = tuple[np.ndarray, np.ndarray]
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a solve may claim, and the point that it stands on."""
+    """What a solve may claim, and the point of the solved model that it stands on."""
 
     status: Status
     certificate: Certificate | None
@@ -86,7 +85,8 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: float) -> Best:
     refused: Best = (None, None, "")
     for candidate in run.ranking()[:MAX_CERTIFIED]:
         certificate = _certify(problem, run, candidate, deadline)
-        best: Best = (certificate, (candidate.x, candidate.y), candidate.source)
+        point = Point(problem.chain.end.levels, candidate.x, candidate.y)
+        best: Best = (certificate, point, candidate.source)
         if certificate.accepted:
             return best
         if refused[0] is None:
@@ -100,12 +100,12 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
     bound, source = run.bound, run.bound_source
     if run.least_value > bound and run.reaches_least_value(candidate.value):
         bound, source = run.least_value, "the formula of the upper objective"
+    chain = problem.chain
     return certify_point(
         problem,
-        candidate.x,
-        candidate.y,
+        chain.invert(Point(chain.end.levels, candidate.x, candidate.y)),
         tolerance=run.tolerance,
-        bound=bound if np.isfinite(bound) else None,
+        bound=chain.invert_value(bound) if np.isfinite(bound) else None,
         bound_source=source,
         deadline=deadline,
     )
@@ -130,13 +130,14 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
 
     model = run.model
-    if model.y.size + len(model.lower_in) + len(model.lower_eq) > LARGE:
+    if model.lower_size > LARGE:
         return None
     latest = min(deadline, time.perf_counter() + max(SHORT, 0.05 * run.elapsed))
     looked = Attainment(
         run.model,
         run.p,
-        *point,
+        point.x,
+        point.y,
         sign=sign,
         tolerance=run.tolerance,
         violation=run.violation,
@@ -168,9 +169,8 @@ def _without_answer(
             time_limit=min(deadline - time.perf_counter(), LONGEST_EXPLANATION),
         )
         if point is not None and not run.is_infeasible:
-            certificate = _certify(
-                problem, run, run.propose(*point, "least violation of upper constraints"), deadline
-            )
+            candidate = run.propose(point.x, point.y, "least violation of upper constraints")
+            certificate = _certify(problem, run, candidate, deadline)
             if certificate.accepted:
                 return Outcome(certificate.claim, certificate, point, run.candidates[-1].source)
     if run.is_infeasible or (reason is not None and reason.is_proven):
@@ -179,7 +179,7 @@ def _without_answer(
 
 
 def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) -> Outcome:
-    x, status = run.tried[-1]
+    x, status = problem.chain.invert_upper(run.tried[-1][0]), run.tried[-1][1]
     where = f"at every x that was tried ({len(run.tried)} points), for example at x = {_vector(x)}"
     if status is InnerStatus.INFEASIBLE:
         conflicts = explain_lower_at(problem, x, min(deadline, _latest()))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import dense_seconds
-from blomodel.errors import DataError, LowerLevelError, UnknownSettingError
+from blomodel.declare.point import Point
+from blomodel.errors import LowerLevelError, UnknownSettingError
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, StopRun
@@ -83,20 +83,11 @@ def solve_problem(
         model.multistart.deadline = np.inf
     value = _record(problem, outcome)
     problem.solution = Solution(
-        status=outcome.status,
         method=method,
-        source=outcome.source,
         value=value,
-        iterations=run.iterations,
-        evaluations=run.evaluations,
         compile_time=compiled - began,
         solve_time=solved - compiled,
         certify_time=certified - solved,
-        stopped_by=run.stopped_by,
-        notes=tuple(run.notes),
-        history=run.record(),
-        multipliers=_multipliers(problem, outcome.certificate),
-        sign=problem.sign,
         settings={
             "tolerance": tolerance,
             "seed": seed,
@@ -105,14 +96,10 @@ def solve_problem(
             "n_jobs": n_jobs,
             **settings,
         },
-        values={v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
-        iterate={} if run.watched is None else _by_name(problem, run.watched),
-        certificate=outcome.certificate,
-        problem=problem,
-        no_answer=outcome.no_answer,
+        **_findings(problem, run, outcome),
     )
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
-        _raise_lower_error(run, outcome)
+        _raise_lower_error(problem, run, outcome)
     return value
 
 
@@ -136,7 +123,7 @@ def _keep_time(run: Run, load: float) -> None:
     if answer.status.has_point:
         run.propose(x, answer.y, "lower answer at the first x")
     model.multistart.deadline = run.began + run.time_limit
-    reserve = dense_seconds(model.y.size + len(model.lower_in) + len(model.lower_eq))
+    reserve = dense_seconds(model.lower_size)
     reserve *= float(np.clip(load, 1.0, 5.0))
     if isinstance(model.lower_solver, MultistartLower):
         reserve = time.perf_counter() - began  # the certificate searches from as many starts
@@ -154,81 +141,81 @@ def _check_limits(time_limit: float | None, max_iterations: int | None, toleranc
 
 def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Values set before the call; the answer of an earlier solve counts, as in cvxpy."""
-    levels, model = problem.levels, problem.model
-    if any(variable.value is None for variable in levels.upper):
+    levels, end = problem.levels, problem.chain.end.levels
+    if not levels.x.has_values:
         return None
-
-    def vector(block, leaves) -> np.ndarray:  # type: ignore[no-untyped-def]
-        values = np.empty(block.size)
-        for plain, leaf in zip(block.leaves, leaves, strict=True):
-            value = leaf.value.toarray() if hasattr(leaf.value, "toarray") else leaf.value
-            if np.size(value) != leaf.size:
-                raise DataError(
-                    f"The start value of '{leaf.name()}' has shape {np.shape(value)}, but the variable "
-                    f"has shape {leaf.shape}."
-                )
-            values[block.slice_of(plain)] = np.ravel(value, order="F")
-        return values
-
-    x = vector(model.x, levels.upper)
+    x = levels.x.pack()
     if not np.all(np.isfinite(x)):
         return None
-    if any(variable.value is None for variable in levels.lower):
-        return x, None
-    return x, vector(model.y, levels.lower)
+    values = levels.x.unpack(x)
+    if levels.y.has_values:
+        values |= levels.y.unpack(levels.y.pack())
+    values = problem.chain.forward_values(values, problem.parameter_values())
+    has_y = all(leaf in values for leaf in end.lower)
+    return end.x.join(values), end.y.join(values) if has_y else None
 
 
 def _record(problem: BilevelProblem, outcome: Outcome) -> float:
-    """Set values, duals and status on the user's objects."""
-    model, levels = problem.model, problem.levels
+    """Set values, duals, status and certificate on the user's objects; the value to report."""
     status, certificate, point = outcome.status, outcome.certificate, outcome.point
     problem.status, problem.certificate = status, certificate
     if point is None or certificate is None:
         for leaf in problem.variables:
             leaf.save_value(None)
-        problem._value = (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
-        return problem._value
-    for block, vector, leaves in (
-        (model.x, point[0], levels.upper),
-        (model.y, point[1], levels.lower),
-    ):
-        for leaf, value in zip(leaves, block.unpack(vector).values(), strict=True):
-            leaf.save_value(value.copy() if leaf.ndim else np.asarray(value.item()))
-    for constraint, dual in zip(
-        problem.lower.constraints, _multipliers(problem, certificate), strict=False
-    ):
+        return (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
+    problem.chain.invert(point).assign()
+    stated = [constraint for follower in problem.followers for constraint in follower.constraints]
+    for constraint, dual in zip(stated, certificate.multipliers.values(), strict=False):
         # A cone such as SOC has a dual for each of its arguments, laid one after another.
         end = 0
         for variable in constraint.dual_variables:
             begin, end = end, end + variable.size
             part = np.ravel(dual, order="F")[begin:end]
             variable.save_value(np.reshape(part, variable.shape, order="F"))
-    problem._value = certificate.objective
     return certificate.objective
 
 
-def _by_name(problem: BilevelProblem, point: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
-    """A point given as flat vectors, as a copy in the shapes of the user's variables."""
-    model, levels = problem.model, problem.levels
-    blocks = ((model.x, levels.upper, point[0]), (model.y, levels.lower, point[1]))
+def _findings(problem: BilevelProblem, run: Run, outcome: Outcome) -> dict[str, Any]:
+    """What a solution says about the answer and the way to it, in the problem's own variables."""
+    certificate, chain = outcome.certificate, problem.chain
+    iterate: dict[str, np.ndarray] = {}
+    if run.watched is not None:
+        iterate = chain.invert(Point(chain.end.levels, *run.watched)).by_name
     return {
-        leaf.name(): value.copy()
-        for block, leaves, vector in blocks
-        for leaf, value in zip(leaves, block.unpack(vector).values(), strict=True)
+        "status": outcome.status,
+        "source": outcome.source,
+        "iterations": run.iterations,
+        "evaluations": run.evaluations,
+        "stopped_by": run.stopped_by,
+        "notes": tuple(run.notes),
+        "history": _history(problem, run),
+        "multipliers": [] if certificate is None else list(certificate.multipliers.values()),
+        "sign": problem.sign,
+        "values": {v.name(): np.array(v.value) for v in problem.variables if v.value is not None},
+        "iterate": iterate,
+        "certificate": certificate,
+        "problem": problem,
+        "no_answer": outcome.no_answer,
     }
 
 
-def _multipliers(problem: BilevelProblem, certificate: Certificate | None) -> list[np.ndarray]:
-    if certificate is None or not certificate.multipliers:
-        return []
-    return [certificate.multipliers[k] for k in range(len(problem.lower.constraints))]
+def _history(problem: BilevelProblem, run: Run) -> dict[str, np.ndarray]:
+    """The figures of the run, with x and values as the problem states them."""
+    columns, chain = run.record(), problem.chain
+    if problem.model is problem.plain_model:  # whose vectors are the problem's own
+        return columns
+    if "x" in columns:
+        columns["x"] = np.array([chain.invert_upper(x) for x in columns["x"]])
+    if "value" in columns:
+        columns["value"] = np.array([chain.invert_value(value) for value in columns["value"]])
+    return columns
 
 
-def _raise_lower_error(run: Run, outcome: Outcome) -> None:
+def _raise_lower_error(problem: BilevelProblem, run: Run, outcome: Outcome) -> None:
     what = "no feasible answer"
     if outcome.status is Status.LOWER_UNBOUNDED:
         what = "an unbounded objective"
-    x = run.tried[-1][0]
+    x = problem.chain.invert_upper(run.tried[-1][0])
     conflicts = outcome.no_answer.conflicts if outcome.no_answer is not None else ()
     names = "; ".join(shorten(conflict.constraint, 60) for conflict in conflicts)
     about = f" These constraints are in conflict: {names}." if names else ""

@@ -17,6 +17,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics.kept_values import kept_values
 from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
 
 # In order of preference: IPOPT found the better points on the random bilevel QPs it was tried on.
@@ -75,28 +76,30 @@ class NonlinearAnswer:
 
 def solve_nonlinear(problem: cp.Problem, solver: str, *, time_limit: float = np.inf) -> NonlinearAnswer:
     """Search from the variables' present values; without success they keep these values."""
-    before = {variable: variable.value for variable in problem.variables()}
+    with kept_values(problem.variables()) as kept:
+        answer = _search(problem, solver, time_limit)
+        if answer.has_point:
+            kept.let_go()
+    if answer.status == _INTERRUPTED:
+        raise KeyboardInterrupt
+    return answer
+
+
+def _search(problem: cp.Problem, solver: str, time_limit: float) -> NonlinearAnswer:
     with warnings.catch_warnings(), _told_of_interrupts(solver), _no_lost_interrupt():
         warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
         try:
             problem.solve(nlp=True, solver=solver.upper(), **_options(solver, time_limit))
         except cp.SolverError:
-            _restore(before)
             return NonlinearAnswer(cp.settings.SOLVER_ERROR, np.nan)
         except (NotImplementedError, ValueError, IndexError) as error:
-            _restore(before)
             raise SolverError(
                 f"cvxpy could not hand the problem to {solver}: {error}. Rewrite the expression "
                 "it names with vectors and matrices of at most two dimensions and common atoms, or use "
                 "method 'auto'."
             ) from error
     value = np.nan if problem.value is None else float(problem.value)
-    answer = NonlinearAnswer(str(problem.status), value)
-    if not answer.has_point:
-        _restore(before)
-    if answer.status == _INTERRUPTED:
-        raise KeyboardInterrupt
-    return answer
+    return NonlinearAnswer(str(problem.status), value)
 
 
 @contextmanager
@@ -134,11 +137,6 @@ def _no_lost_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if seen:
             raise KeyboardInterrupt
-
-
-def _restore(values: dict[Any, Any]) -> None:
-    for variable, value in values.items():
-        variable.save_value(value)
 
 
 def _options(solver: str, time_limit: float) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from blomodel.compiler.tape import Tape
 from blomodel.declare.followers import Lower, follower_name
 from blomodel.errors import ModelError, NonconvexLowerError
 from blomodel.model.model import Model
-from blomodel.programs.conic import ConicProgram
 from blomodel.programs.objective import summands
 from blomodel.structure.curvature import StrongConvexity
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
 from blomodel.text.shorten import shorten
+from blomodel.transformations.kinks import without_kinks
 
 MAX_SHOWN = 3  # constraints or variables written out as evidence
 WIDTH = 60  # characters of an expression shown as evidence
@@ -119,7 +119,7 @@ def lower_class_fact(model: Model) -> Fact:
         return Fact(name, f"{kind}, not known to be convex", _first_sentence(str(error)))
     if program.kind != "conic":
         return Fact(name, program.kind, program.reason)
-    cones = _cones(program._program)  # type: ignore[arg-type]
+    cones = _cones(program.cone_problem)
     value = f"convex, {' and '.join(cones)}" if cones else "convex"
     return Fact(name, value, program.reason)
 
@@ -129,9 +129,9 @@ def _first_sentence(text: str) -> str:
     return text.split("; ")[0].split(". ")[0]
 
 
-def _cones(program: ConicProgram) -> list[str]:
+def _cones(problem: cp.Problem) -> list[str]:
     """The cones of cvxpy's canonical form."""
-    data, _, _ = program.problem.get_problem_data(cp.CLARABEL, ignore_dpp=True, solver_opts={})
+    data, _, _ = problem.get_problem_data(cp.CLARABEL, ignore_dpp=True, solver_opts={})
     dims = data["dims"]
     counted = {
         "second-order": len(dims.soc),
@@ -220,8 +220,7 @@ def pieces_fact(model: Model) -> Fact:
     name = "KKT conditions of the lower level"
     if not model.has_smooth_kkt:
         return Fact(name, "not written by rows", "the lower level has a matrix constraint")
-    kinks = ""
-    if model.kink_free is not None:
-        model, kinks = model.kink_free.model, ", with variables for kinks"
+    equivalent = without_kinks(model)
+    model, kinks = equivalent.model, "" if equivalent.is_same else ", with variables for kinks"
     kind = "linear" if model.has_linear_kkt else "nonlinear"
     return Fact(name, kind, f"{model.n_pairs} complementarity pairs{kinks}")

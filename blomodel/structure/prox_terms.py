@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import cvxpy as cp
 import numpy as np
@@ -19,6 +18,7 @@ from cvxpy.atoms.elementwise.abs import abs as abs_atom
 from cvxpy.atoms.norm1 import norm1
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 
+from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.expressions.rewriting import rewrite
@@ -37,8 +37,6 @@ from blomodel.structure.sets import SimpleSet
 from blomodel.text.shorten import shorten
 
 PenaltySpec = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-_KNOWN: WeakKeyDictionary[Model, SplitObjective] = WeakKeyDictionary()  # hundreds of norms take a second
 
 NEGLIGIBLE = 1e-12  # weights that are negative by less are rounding
 
@@ -172,6 +170,7 @@ def with_set(split: SplitObjective, y_set: SimpleSet) -> PenaltySpec:
     return build_penalty([*blocks, *groups])
 
 
+@remembered  # hundreds of norms take a second
 def split_objective(model: Model) -> SplitObjective:
     """Split the lower objective into a smooth part and norms of lower variables with weights.
 
@@ -180,9 +179,7 @@ def split_objective(model: Model) -> SplitObjective:
     ModelError
         When a term has a kink that is no weighted sum of |y_i| and |y_group| over disjoint groups.
     """
-    if model not in _KNOWN:
-        _KNOWN[model] = _Splitter(model).split()
-    return _KNOWN[model]
+    return _Splitter(model).split()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blomodel.certification.certifying import to_vector
 from blomodel.compiler.passes.derivatives import gradient, hessian, jvp
+from blomodel.declare.point import Point, read_level
 from blomodel.errors import LowerLevelError, ModelError, NonconvexLowerError
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
@@ -97,11 +97,8 @@ class PenaltySmoothness:
 
 def _vectors(problem: BilevelProblem, x: object, y: object) -> tuple[np.ndarray, np.ndarray]:
     problem.check_data()
-    model, levels = problem.model, problem.levels
-    return (
-        to_vector(x, model.x, levels.upper, "upper"),
-        to_vector(y, model.y, levels.lower, "lower"),
-    )
+    point = Point.read(problem.levels, x, y, "diagnostics")
+    return point.x, point.y
 
 
 def galet_measures(
@@ -109,7 +106,7 @@ def galet_measures(
 ) -> GaletMeasures:
     """GALET's R_x, R_w and R_y at a point; without ``w``, at the w that makes R_w least."""
     at_x, at_y = _vectors(problem, x, y)
-    model, p = problem.model, problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     slope = model.f_grad(at_x, at_y, p)
     slope_x, slope_y = slope[: at_x.size], slope[at_x.size :]
     curve = jvp(gradient(model.g, ("y",)), ("y",))
@@ -174,9 +171,9 @@ def flatness(
         Penalty weight of the answer that the lower answer is compared with.
     """
     problem.check_data()
-    model, p = problem.model, problem.parameter_values()
-    at_x = to_vector(x, model.x, problem.levels.upper, "upper")
-    at_y = None if y is None else to_vector(y, model.y, problem.levels.lower, "lower")
+    model, p = problem.plain_model, problem.parameter_values()
+    at_x = read_level(problem.levels, "upper", x, "diagnostics")
+    at_y = None if y is None else read_level(problem.levels, "lower", y, "diagnostics")
     return flatness_of_model(model, p, at_x, at_y, alpha=alpha, modulus=modulus, gamma=gamma)
 
 
@@ -191,7 +188,7 @@ def local_constants(
 ) -> LocalConstants:
     """PL and smoothness constants of g in y, from points within ``radius`` of y."""
     at_x, at_y = _vectors(problem, x, y)
-    model, p = problem.model, problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     slope_of = gradient(model.g, ("y",))
     random = np.random.default_rng(seed)
     v = _lower_value(model, at_x, at_y, p)
@@ -226,8 +223,8 @@ def penalty_smoothness(
 ) -> PenaltySmoothness:
     """Smoothness of F_gamma along the upper points given, such as a method's history of x."""
     problem.check_data()
-    model, p = problem.model, problem.parameter_values()
-    vectors = [to_vector(point, model.x, problem.levels.upper, "upper") for point in points]
+    model, p = problem.plain_model, problem.parameter_values()
+    vectors = [read_level(problem.levels, "upper", point, "diagnostics") for point in points]
     if len(vectors) < 2:
         raise ModelError("penalty_smoothness needs at least two points.")
     gradients = [_penalty_gradient(model, p, x, gamma) for x in vectors]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from blomodel.certification.certifying import to_vector
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.declare.point import read_level
 from blomodel.errors import LowerLevelError, ModelError, NonconvexLowerError
 from blomodel.methods.run.starts import spread
 from blomodel.model.minimisers import ChoiceAmongMinimisers
@@ -27,7 +27,6 @@ from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import Answer, InnerStatus
 
 if TYPE_CHECKING:
-    from blomodel.compiler.blocks import Block
     from blomodel.model.model import Model
     from blomodel.model.rows import Rows
     from blomodel.problem import BilevelProblem
@@ -119,7 +118,7 @@ def evaluate_pessimistically(
 
     ``known_value`` is an upper objective, to be minimised, that some minimiser is known to reach.
     """
-    model, p = problem.model, problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     answer, is_convex = model.solve_lower(x, p, np.zeros(model.y.size), accuracy=1e-9)
     if not answer.status.has_point:
         raise LowerLevelError(
@@ -138,13 +137,13 @@ def evaluate_pessimistically(
     small = 1e-7 * (1 + abs(worst.value))
     is_reached = worst.bound is not None and worst.bound <= worst.value + small
     return Pessimistic(
-        x=_by_variable(model.x, x, problem.levels.upper),
+        x=problem.levels.x.unpack(x.copy()),
         optimistic=problem.sign * min(best, known_value),
         pessimistic=problem.sign * worst.value,
         is_proven=is_reached,
         bound=None if worst.bound is None else problem.sign * worst.bound,
         lower_is_unique=unique,
-        y_worst={} if worst.y is None else _by_variable(model.y, worst.y, problem.levels.lower),
+        y_worst={} if worst.y is None else problem.levels.y.unpack(worst.y.copy()),
         violated=violated,
         reason=worst.reason,
     )
@@ -164,17 +163,10 @@ def look_pessimistically(problem: BilevelProblem, x: object, search: int) -> Pes
         known_value = problem.sign * problem.certificate.objective
         x = {leaf: leaf.value for leaf in problem.levels.upper}
     problem.check_data()
-    point = to_vector(x, problem.model.x, problem.levels.upper, "upper")
+    point = read_level(problem.levels, "upper", x, "pessimistic")
     if search > 0:
         return search_pessimistically(problem, point, search)
     return evaluate_pessimistically(problem, point, known_value)
-
-
-def _by_variable(
-    block: Block, vector: np.ndarray, leaves: tuple[cp.Variable, ...]
-) -> dict[cp.Variable, np.ndarray]:
-    values = block.unpack(vector).values()
-    return {leaf: value.copy() for leaf, value in zip(leaves, values, strict=True)}
 
 
 def search_pessimistically(problem: BilevelProblem, first: np.ndarray, count: int) -> Pessimistic:
@@ -183,7 +175,7 @@ def search_pessimistically(problem: BilevelProblem, first: np.ndarray, count: in
     An x counts only when every lower minimiser found there keeps the upper constraints. Nothing
     proves that there is no better x, and a best one need not exist: the worst choice may jump.
     """
-    model, choices = problem.model, _Choices(problem.model)
+    model, choices = problem.plain_model, _Choices(problem.plain_model)
     low, high = model.bounds(problem.parameter_values())
     best: Pessimistic | None = None
     center, tried = first, 0
@@ -376,7 +368,7 @@ def _search_nonconvex(
 
 def _violated_constraints(problem: BilevelProblem, answers: _Answers) -> dict[str, float]:
     """Upper constraints that some lower minimiser breaks, with the largest violation found."""
-    model, x, p = problem.model, answers.x, answers.p
+    model, x, p = problem.plain_model, answers.x, answers.p
     points = [*answers.ends, answers.worst.y, answers.answer.y]
     for rows in (model.upper_in, model.upper_eq):
         for slope in _slopes_of_affine_rows(rows, answers):
@@ -398,7 +390,7 @@ def _violations_at(
     problem: BilevelProblem, x: np.ndarray, p: np.ndarray, points: Sequence[np.ndarray | None]
 ) -> dict[str, float]:
     """The largest violation of each upper constraint over several y."""
-    model = problem.model
+    model = problem.plain_model
     violated: dict[str, float] = {}
     for y in points:
         if y is None:

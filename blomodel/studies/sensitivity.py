@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from blomodel.compiler.passes.derivatives import gradient, jacobian
+from blomodel.declare.point import Point
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def find_sensitivity(problem: BilevelProblem) -> Sensitivity:
         return Sensitivity(found, dict.fromkeys(parameters, str(reason)))
     reasons: dict[cp.Parameter, str] = {}
     for parameter in parameters:
-        where = problem.model.p.slice_of(parameter)
+        where = problem.levels.p.slice_of(parameter)
         if np.any(undetermined[where]):
             reasons[parameter] = (
                 "the multipliers of the KKT reformulation are not unique, and they give different "
@@ -97,12 +98,13 @@ def find_sensitivity(problem: BilevelProblem) -> Sensitivity:
 
 def _differentiate(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray]:
     """Derivative of the minimised value in all parameters, and which entries are not determined."""
-    model, p = problem.model, problem.parameter_values()
+    model, p = problem.plain_model, problem.parameter_values()
     if not model.has_smooth_kkt or model.upper_in.spectral:
         raise _NoDerivativeError("a matrix constraint leaves no KKT conditions by rows")
     if problem.status not in SOLVED:
         raise _NoDerivativeError(f"the answer is not known to be stationary (status {problem.status})")
-    x, y = (_vector(leaves) for leaves in (problem.levels.upper, problem.levels.lower))
+    here = Point.present(problem.levels)
+    x, y = here.x, here.y
     system = _KktSystem.at(model, x, y, p)
     slope = system.slope(system.z)
     multipliers = system.find_multipliers(slope)
@@ -124,16 +126,11 @@ def _differentiate(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray]:
     return derivative, undetermined
 
 
-def _vector(leaves: tuple[cp.Variable, ...]) -> np.ndarray:
-    parts = [leaf.value.toarray() if hasattr(leaf.value, "toarray") else leaf.value for leaf in leaves]
-    return np.concatenate([np.empty(0), *(np.ravel(part, order="F") for part in parts)])
-
-
 @dataclass(frozen=True)
 class _KktSystem:
     """The rows of the KKT reformulation that hold with equality at a point.
 
-    z is (x, y, lower multipliers); where y holds the lower level's own multipliers, (x, y) alone.
+    z holds the unknowns of the lower level's KKT conditions: x, y and multipliers beside y.
     Rows come in this order: stationarity, lower equalities, active lower rows, zero multipliers,
     upper equalities, tight upper rows.
     """
@@ -150,22 +147,18 @@ class _KktSystem:
     @classmethod
     def at(cls, model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> _KktSystem:
         """The system at a point of the problem."""
-        n_in, n_eq = len(model.lower_in), len(model.lower_eq)
+        conditions = model.conditions
         scale = ACTIVE * (1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0)))
         values = model.lower_in.values(x, y, p)
-        rows, columns = np.arange(n_in), x.size + y.size + np.arange(n_in)
-        z = np.concatenate([x, y])
-        if model.own_pairs is not None:
-            rows, columns = model.own_pairs[0], x.size + model.own_pairs[1]
-        else:
-            multipliers = model.split_duals(model.multistart.fit_duals(x, y, p))
-            remainder = model.lower_stationarity(x, y, p, multipliers)
-            size = 1 + np.abs(model.lower_stationarity(x, y, p, np.zeros(n_in + n_eq))).max(initial=0)
-            if not np.abs(remainder).max(initial=0) <= 1e-4 * size:
-                raise _NoDerivativeError(
-                    "the lower level's KKT conditions do not hold at the answer (a kink?)"
-                )
-            z = np.concatenate([z, multipliers])
+        rows, columns = conditions.rows, conditions.columns
+        multipliers = conditions.fit(x, y, p)
+        remainder = conditions.stationarity(x, y, p, multipliers)
+        without = conditions.stationarity(x, y, p, np.zeros(multipliers.size))
+        if not np.abs(remainder).max(initial=0) <= 1e-4 * (1 + np.abs(without).max(initial=0)):
+            raise _NoDerivativeError(
+                "the lower level's KKT conditions do not hold at the answer (a kink?)"
+            )
+        z = np.concatenate([x, y, multipliers])
         if z.size > MAX_SIZE:
             raise _NoDerivativeError(f"not computed for more than {MAX_SIZE} variables and multipliers")
         is_active = values[rows] >= -scale
@@ -185,7 +178,7 @@ class _KktSystem:
             is_weak_row=is_zero[is_active],
             is_weak_zero=is_active[is_zero],
         )
-        if model.own_pairs is None and not system.has_unique_lower_multipliers():
+        if conditions.multipliers_are_unknowns and not system.has_unique_lower_multipliers():
             raise _NoDerivativeError("the lower level's multipliers are not unique at the answer")
         if not np.all(np.isfinite(system.rows(z))):
             raise _NoDerivativeError("a function of the model is not differentiable at the answer")
@@ -222,12 +215,9 @@ class _KktSystem:
             both = np.hstack([rows.in_x.toarray(), rows.in_y.toarray()])[chosen]
             return np.hstack([both, np.zeros((len(both), multipliers.size))])
 
-        parts = []
-        if model.own_pairs is None:
-            cross, hessian = model.lower_hessian(x, y, p, multipliers)
-            of_rows = np.vstack([lower_in.in_y.toarray(), lower_eq.in_y.toarray()])
-            parts.append(np.hstack([cross.toarray(), hessian.toarray(), of_rows.T]))
-        parts += [
+        slopes = (lower_in.in_y, lower_eq.in_y)
+        parts = [
+            model.conditions.jacobian(x, y, p, multipliers, slopes).toarray(),
             padded(lower_eq),
             padded(lower_in, self.active),
             -np.eye(z.size)[self.zero],
@@ -239,8 +229,7 @@ class _KktSystem:
     @cached_property
     def is_one_sided(self) -> np.ndarray:
         """Which rows are inequalities here, so that their multipliers have a sign."""
-        n_first = len(self.model.lower_eq)
-        n_first += self.model.y.size if self.model.own_pairs is None else 0
+        n_first = self.model.conditions.n_equations + len(self.model.lower_eq)
         return np.concatenate(
             [
                 np.zeros(n_first, dtype=bool),
@@ -310,11 +299,8 @@ class _KktSystem:
                 return np.zeros((0, p.size))
             return jacobian(rows.tape, ("p",), (x, y, p)).toarray()[chosen]
 
-        parts = []
-        if model.own_pairs is None:
-            weights = np.concatenate(([1.0], multipliers))
-            parts.append(jacobian(model.lagrangian_gradient, ("p",), (x, y, p, weights)).toarray())
-        parts += [
+        parts = [
+            model.conditions.parameter_jacobian(x, y, p, multipliers),
             of(model.lower_eq),
             of(model.lower_in, self.active),
             np.zeros((len(self.zero), p.size)),

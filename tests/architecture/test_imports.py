@@ -31,6 +31,7 @@ ORDER = (
     "programs",
     "declare",
     "model",
+    "transformations",
     "structure",
     "reformulations.forms",
     "reformulations",
@@ -162,6 +163,18 @@ def test_every_file_of_methods_is_a_method() -> None:
     homes = {cls.__module__ for cls in method_classes().values()}
     files = {f"blomodel.methods.{path.stem}" for path in _files_of(ROOT / "blomodel" / "methods")}
     assert files <= homes, f"these register no method: {sorted(files - homes)}"
+
+
+@pytest.mark.parametrize(
+    ("word", "home"),
+    [
+        ("own_pairs", "blomodel.model.conditions"),  # who holds the lower level's multipliers
+        ("kink_free", "blomodel.transformations.kinks"),  # whether a model had kinks
+    ],
+)
+def test_special_cases_are_known_in_their_own_file_only(word: str, home: str) -> None:
+    knowing = [name for name, path in MODULES.items() if word in path.read_text(encoding="utf-8")]
+    assert knowing == [home]
 
 
 def test_kernels_do_not_know_cvxpy() -> None:

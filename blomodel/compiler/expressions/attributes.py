@@ -7,11 +7,14 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 
+def has_attributes(variable: cp.Variable) -> bool:
+    """Whether the variable was declared with any."""
+    return any(value is not None and value is not False for value in variable.attributes.values())
+
+
 def plain_copy(variable: cp.Variable) -> cp.Variable:
     """The variable itself when it has no attributes, else a free variable of the same name."""
-    if not any(value is not None and value is not False for value in variable.attributes.values()):
-        return variable
-    return cp.Variable(variable.shape, name=variable.name())
+    return cp.Variable(variable.shape, name=variable.name()) if has_attributes(variable) else variable
 
 
 def attribute_constraints(variable: cp.Variable, plain: cp.Variable) -> list[Constraint]:

@@ -52,7 +52,7 @@ class ConstrainedLower:
         self.oracle = Oracle(model, run.p)
         self._tape, _ = rows_tape(model, [model.g_expression], model.lower_constraints)
         self._slope_x, self._slope_y = vjp(self._tape, ("x",)), vjp(self._tape, ("y",))
-        self.n_rows = len(model.lower_in) + len(model.lower_eq)
+        self.n_rows = model.n_lower_rows
         self.low = np.zeros(self.n_rows)
         self.low[len(model.lower_in) :] = -np.inf
 

@@ -218,14 +218,14 @@ def describe_choice(model: Model, p: np.ndarray) -> str:
             "value-cuts, since the lower level is not convex: its KKT conditions and cuts on its value, "
             "then the cuts alone; the lower level is searched from many starts"
         )
-    kink_free = exact_without_kinks(model, p)
-    if kink_free is not None:
-        n_further = kink_free.model.x.size + kink_free.model.y.size - model.x.size - model.y.size
-        variables = "a further variable for a kink"
-        if n_further > 1:
-            variables = f"{n_further} further variables for kinks"
-        return f"with {variables}: {_describe_way(kink_free.model, p)}"
-    return _describe_way(model, p)
+    equivalent = exact_without_kinks(model, p)
+    way = _describe_way(equivalent.model, p)
+    if equivalent.is_same:
+        return way
+    variables = "a further variable for a kink"
+    if equivalent.n_further > 1:
+        variables = f"{equivalent.n_further} further variables for kinks"
+    return f"with {variables}: {way}"
 
 
 def _describe_way(model: Model, p: np.ndarray) -> str:

@@ -32,7 +32,7 @@ def linear_or_quadratic_lower(run: Run, method: Any) -> None:
             f"{method.name} needs a lower level that is an LP or a convex QP in y at fixed x, but it is "
             f"{model.lower_program.kind}: {model.lower_program.reason}; use auto."
         )
-    if model.own_pairs is not None and not has_exact_pieces(run):
+    if not model.conditions.multipliers_are_unknowns and not has_exact_pieces(run):
         raise ModelError(
             f"{method.name} takes multipliers of the lower level in the upper one only where all rows "
             "are affine and the upper objective is linear or convex quadratic in them; use auto."

@@ -30,7 +30,8 @@ class SmoothedSearch:
     @staticmethod
     def applies(model: Model) -> bool:
         """Whether descent in x alone keeps the upper rows, and there are kinks to smooth."""
-        return model.own_pairs is None and not model.coupling_constraints and len(model.lower_in) > 0
+        has_rows = model.conditions.multipliers_are_unknowns and len(model.lower_in) > 0
+        return has_rows and not model.coupling_constraints
 
     def search(self, x: np.ndarray, *, is_first: bool) -> float:
         """Follow falling weights from x; the best upper objective reached, infinite without a path."""

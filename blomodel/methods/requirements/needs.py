@@ -102,7 +102,7 @@ def formula_for_x(run: Run, method: Any) -> None:
 def small_kkt_matrix(run: Run, method: Any) -> None:
     """Few enough lower variables and rows to factorise the KKT matrix."""
     model = run.model
-    size = model.y.size + len(model.lower_in) + len(model.lower_eq)
+    size = model.lower_size
     if size > MAX_DENSE:
         raise ModelError(
             f"{method.name} factorises the lower KKT matrix, here of size {size}; above "

@@ -15,15 +15,13 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.run.run import Findings, Run, StopRun
-from blomodel.model.model import Model
-from blomodel.programs.refusal import compiled_once
 from blomodel.solvers.threads import one_blas_thread
 
 
@@ -118,22 +116,13 @@ def _portable(run: Run) -> Run:
     """A run of the same problem that has found nothing yet and can be sent elsewhere."""
     iterations = run.max_iterations
     return Run(
-        model=without_solvers(run.model),
+        model=bare_copy(run.model),  # solvers cannot be sent
         p=run.p,
         start=run.start,
         tolerance=run.tolerance,
         seed=run.seed,
         max_iterations=None if iterations is None else iterations - run.iterations,
     )
-
-
-def without_solvers(model: Model) -> Model:
-    """The model without what it computes on demand, which holds solvers that cannot be sent."""
-    bare = object.__new__(type(model))
-    for name, value in vars(model).items():
-        if not isinstance(getattr(type(model), name, None), cached_property | compiled_once):
-            setattr(bare, name, value)
-    return bare
 
 
 def _next_cvxpy_id() -> int:

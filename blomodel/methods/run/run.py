@@ -144,7 +144,7 @@ class Run(Findings):
         if self.watched is None or done < self.next_gap:
             return {}
         self.next_gap, model = math.ceil(1.25 * done), self.model
-        size = model.y.size + len(model.lower_in) + len(model.lower_eq)
+        size = model.lower_size
         if size > MAX_MEASURED or isinstance(model.lower_solver, MultistartLower):
             return {}
         x, y = self.watched

@@ -41,7 +41,7 @@ class ExactPieces:
         objective = convex_objective(model, p)
         assert objective is not None
         zeros = np.zeros(model.x.size), np.zeros(model.y.size)
-        multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
+        multipliers = np.zeros(model.n_lower_rows)
         pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
         self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
         self.split, self.join = pieces.split, pieces.join
@@ -233,7 +233,7 @@ def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
 
 def size_of(model: Model) -> int:
     """Unknowns of the KKT conditions."""
-    return model.x.size + model.y.size + len(model.lower_in) + len(model.lower_eq)
+    return model.x.size + model.lower_size
 
 
 def _solve_model(
@@ -266,7 +266,7 @@ def _solve_model(
         return None
     dx, dy, following = pieces.split(result.z)
     dual_eq = dual_in = None
-    if not model.is_linear_quadratic and model.own_pairs is None:
+    if not model.is_linear_quadratic and model.conditions.multipliers_are_unknowns:
         dual_eq, dual_in = piece_multipliers(pieces.qp, result.z)
     return _Step(dx, dy, following, -(result.value + pieces.constant), dual_eq, dual_in)
 

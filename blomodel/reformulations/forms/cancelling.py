@@ -1,6 +1,6 @@
 r"""Products of prices and quantities, written away by what holds at every lower answer.
 
-Where y holds the lower level's own multipliers, a lower answer satisfies equations
+Where y holds the lower level's multipliers, a lower answer satisfies equations
 :math:`a_r'z + b_r = 0` and pairs :math:`z_k(a_i'z + b_i) = 0`, with z = (x, y). Each pair, and each
 equation times an entry of z, is a quadratic form that vanishes there, so any multiple of it may be
 added to the upper objective. Revenue, a price times a quantity, becomes linear or convex this way.
@@ -35,9 +35,9 @@ def cancel_products(
         To be added to the upper objective's Hessian and gradient at zero. None where y holds no
         multipliers, or the forms are too many.
     """
-    if model.own_pairs is None:
+    if not model.conditions.vanishing_products():
         return None
-    rows, constants, entries = _vanishing_forms(model, p, model.own_pairs)
+    rows, constants, entries = _vanishing_forms(model, p)
     n = len(hessian)
     # Form k is z[entries[k]] times an affine row; its Hessian has two copies of the row's slope.
     row, column = entries[rows.row], rows.col
@@ -81,16 +81,13 @@ def _weights(forms: np.ndarray, target: np.ndarray, is_square: np.ndarray) -> np
     return found.x[:n_forms] if found.status == 0 else weights
 
 
-def _vanishing_forms(
-    model: Model, p: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
-) -> tuple[sp.coo_array, np.ndarray, np.ndarray]:
+def _vanishing_forms(model: Model, p: np.ndarray) -> tuple[sp.coo_array, np.ndarray, np.ndarray]:
     """Affine rows, their constants, and the entries of (x, y) that they are multiplied by."""
-    n_x, zeros = model.x.size, (np.zeros(model.x.size), np.zeros(model.y.size), p)
-    inequalities, equations = model.lower_in.linearise(*zeros), model.lower_eq.linearise(*zeros)
+    zeros = (np.zeros(model.x.size), np.zeros(model.y.size), p)
     rows, constants, entries = [], [], []
-    for linear, paired in ((inequalities, pairs), (equations, model.own_equations)):
-        chosen, partners = paired
+    for paired, chosen, partners in model.conditions.vanishing_products():
+        linear = paired.linearise(*zeros)
         rows.append(sp.csr_array(sp.hstack([linear.in_x, linear.in_y]))[chosen])
         constants.append(linear.value[chosen])
-        entries.append(n_x + partners)
+        entries.append(partners)
     return sp.vstack(rows).tocoo(), np.concatenate(constants), np.concatenate(entries)

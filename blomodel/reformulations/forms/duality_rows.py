@@ -33,7 +33,7 @@ def with_duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> Compleme
 
     ``qp`` stands for the KKT conditions, linear ones, in z = (x, y, multipliers).
     """
-    if model.own_pairs is not None:
+    if not model.conditions.multipliers_are_unknowns:
         return qp
     rows = _duality_rows(qp, model, p)
     if not rows:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.memory import remembered
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.cancelling import cancel_products
 from blomodel.solvers.complementarity import ComplementarityQP
@@ -27,15 +28,15 @@ from blomodel.solvers.complementarity import ComplementarityQP
 class PieceModel:
     """A complementarity QP in (dx, dy, multipliers) around a point.
 
-    Where y holds the lower level's own multipliers there are no others; ``shift`` then turns their
-    steps into values, which is what complementarity speaks of.
+    Where y holds the lower level's multipliers there are no others; ``shift`` then turns their steps
+    into values, which is what complementarity speaks of.
     """
 
     qp: ComplementarityQP
     n_x: int
     n_y: int
-    shift: np.ndarray | None = None
-    constant: float = 0.0  # what the shift takes off the objective
+    shift: np.ndarray  # added to the unknowns of the QP; zero where multipliers are values anyway
+    constant: float  # what the shift takes off the objective
 
     @property
     def is_finite(self) -> bool:
@@ -46,15 +47,13 @@ class PieceModel:
     def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Step in x, step in y, multipliers (inequalities, then equalities)."""
         end = self.n_x + self.n_y
-        if self.shift is not None:
-            z = z - self.shift
+        z = z - self.shift
         return z[: self.n_x], z[self.n_x : end], z[end:]
 
     def join(self, dx: np.ndarray, dy: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """The unknowns that ``split`` takes apart."""
-        if self.shift is not None:
-            return np.concatenate([dx, dy]) + self.shift
-        return np.concatenate([dx, dy, multipliers])
+        n_multipliers = len(self.shift) - self.n_x - self.n_y
+        return np.concatenate([dx, dy, multipliers[:n_multipliers]]) + self.shift
 
 
 def model_pieces(
@@ -79,17 +78,12 @@ def model_pieces(
     n_x, n_y = model.x.size, model.y.size
     lower_in, lower_eq = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
     upper_in, upper_eq = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
-    n_in, n_eq = len(lower_in.value), len(lower_eq.value)
-    n_multipliers = n_in + n_eq
-    a_eq, b_eq = [], []
-    pairs = np.arange(n_in), n_y + np.arange(n_in)
-    if model.own_pairs is not None:  # stationarity is among the lower rows already
-        pairs, n_multipliers = model.own_pairs, 0
-    else:
-        cross, hessian = model.lower_hessian(x, y, p, multipliers)
-        # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
-        b_eq.append(-model.lower_stationarity(x, y, p, np.zeros(n_multipliers)))
-        a_eq.append(sp.hstack([cross, hessian, lower_in.in_y.T, lower_eq.in_y.T]))
+    conditions = model.conditions
+    n_multipliers = conditions.n_multipliers
+    slopes = (lower_in.in_y, lower_eq.in_y)
+    a_eq = [conditions.jacobian(x, y, p, multipliers, slopes)]
+    # The multipliers enter as new values, not as steps, so only grad_y g stays on the right.
+    b_eq = [-conditions.stationarity(x, y, p, np.zeros(n_multipliers))]
     for rows in (lower_eq, upper_eq):
         a_eq.append(_pad(rows.in_x, rows.in_y, n_multipliers))
         b_eq.append(-rows.value)
@@ -112,13 +106,10 @@ def model_pieces(
         b_eq=np.concatenate(b_eq),
         A_in=sp.csc_array(sp.vstack(a_in)),
         b_in=np.concatenate(b_in),
-        rows=pairs[0],
-        columns=n_x + pairs[1],
+        rows=conditions.rows,
+        columns=conditions.columns,
     )
-    if model.own_pairs is None:
-        return PieceModel(qp, n_x, n_y)
-    shift = np.zeros(size)
-    shift[qp.columns] = y[pairs[1]]
+    shift = conditions.shift(y)
     shifted = dataclasses.replace(
         qp, q=qp.q - qp.P @ shift, b_eq=qp.b_eq + qp.A_eq @ shift, b_in=qp.b_in + qp.A_in @ shift
     )
@@ -140,20 +131,8 @@ class PieceObjective:
     source: str
 
 
+@remembered  # method, certificate and explanation ask
 def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
-    """The upper objective as a convex quadratic on the pieces; None where it is not one.
-
-    Found once for each value of the parameters, since method, certificate and explanation ask.
-    """
-    found: dict[bytes, PieceObjective | None] = model.__dict__.setdefault("_piece_objectives", {})
-    key = p.tobytes()
-    if key not in found:
-        found.clear()
-        found[key] = _find_convex_objective(model, p)
-    return found[key]
-
-
-def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     r"""The upper objective as a convex quadratic on the pieces, if it can be written as one.
 
     Where f itself is not convex, products of x and y may cancel against those of the lower level:
@@ -166,11 +145,10 @@ def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None
     convex this way.
     """
     n_x, n_y = model.x.size, model.y.size
-    n_in, n_eq = len(model.lower_in), len(model.lower_eq)
     if not model.is_linear_quadratic:
         return None
     x, y = np.zeros(n_x), np.zeros(n_y)
-    size = n_x + n_y + (n_in + n_eq if model.own_pairs is None else 0)
+    size = model.conditions.n_unknowns
     linear = np.zeros(size)
     linear[: n_x + n_y] = model.f_grad(x, y, p)
     constant = float(model.f(x, y, p)[0])
@@ -183,13 +161,11 @@ def _find_convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None
 
     if is_positive_semidefinite(hessian):
         return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
-    if model.own_pairs is not None:
-        cancelling = cancel_products(model, p, hessian)
-        if cancelling is None or not is_positive_semidefinite(hessian + cancelling[0]):
-            return None
+    cancelling = cancel_products(model, p, hessian)
+    if cancelling is not None and is_positive_semidefinite(hessian + cancelling[0]):
         source = "products with multipliers cancel by complementarity"
         return PieceObjective(hessian + cancelling[0], linear + cancelling[1], constant, source)
-    if not model.g_is_quadratic:
+    if not model.conditions.multipliers_are_unknowns or not model.g_is_quadratic:
         return None
     lower_hessian = model.g_hessian(x, y, p)
     mixed, mixed_below = hessian[:n_x, n_x:], lower_hessian[:n_x, n_x:]

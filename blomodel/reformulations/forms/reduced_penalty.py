@@ -112,7 +112,7 @@ class ReducedPenalty:
         self, x: np.ndarray, gamma: float, lower: Answer, penalised: Answer
     ) -> PenaltyEvaluation:
         n_x, n_y = self.model.x.size, self.model.y.size
-        n_rows = len(self.model.lower_in) + len(self.model.lower_eq)
+        n_rows = self.model.n_lower_rows
         return PenaltyEvaluation(
             x=x,
             gamma=gamma,

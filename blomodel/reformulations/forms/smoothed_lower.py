@@ -59,7 +59,7 @@ class SmoothedLower:
         assert model.has_linear_kkt
         self.model, self.p = model, p
         x, y = np.zeros(model.x.size), np.zeros(model.y.size)
-        no_multipliers = np.zeros(len(model.lower_in) + len(model.lower_eq))
+        no_multipliers = np.zeros(model.n_lower_rows)
         cross, hessian = model.lower_hessian(x, y, p, no_multipliers)
         inside, on = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
         self.cross, self.hessian = cross.toarray(), hessian.toarray()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
-from blomodel.methods.run.parallel import without_solvers
 
 joblib = pytest.importorskip("joblib")
 
@@ -71,7 +71,7 @@ def test_a_model_that_has_been_used_is_sent_without_its_solvers():
     problem, x, y = wavy_problem()
     problem.solve(n_starts=1)
     model = problem.model
-    copy = pickle.loads(pickle.dumps(without_solvers(model)))
+    copy = pickle.loads(pickle.dumps(bare_copy(model)))
     point = (np.array([0.3, -0.4]), np.array([1.0, 2.0]), np.zeros(0))
     for tape in ("f", "g", "f_grad"):
         assert np.array_equal(getattr(copy, tape)(*point), getattr(model, tape)(*point))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.transformations.kinks import without_kinks
 
 RANDOM = np.random.default_rng(0)
 A, B = RANDOM.standard_normal((8, 4)), RANDOM.standard_normal(8)
@@ -37,21 +38,29 @@ KINKS = {
 def test_lower_answers_and_values_agree(name: str) -> None:
     problem, _, _ = build(KINKS[name])
     model, nothing = problem.model, np.zeros(0)
-    kink_free = model.kink_free
-    assert kink_free is not None and kink_free.sizes == (4, 4) and kink_free.model.y.size > 4
+    equivalent = without_kinks(model)
+    assert equivalent.model.y.size > 4 and equivalent.n_further == equivalent.model.y.size - 4
     for x in RANDOM.uniform(0.1, 2, (3, 4)):
-        answer = kink_free.model.lower_program.solve(x, nothing)
+        answer = equivalent.model.lower_program.solve(x, nothing)
         own = model.lower_program.solve(x, nothing)
         assert answer.value == pytest.approx(own.value, abs=1e-7)
         np.testing.assert_allclose(answer.y[:4], own.y, atol=1e-5)
-        _, lifted = kink_free.lift(x, own.y, nothing)
-        assert kink_free.model.g(x, lifted, nothing)[0] == pytest.approx(own.value, abs=1e-7)
-        assert kink_free.model.lower_in.values(x, lifted, nothing).max() <= 1e-9
+        _, lifted = equivalent.forward(x, own.y, nothing)
+        assert equivalent.model.g(x, lifted, nothing)[0] == pytest.approx(own.value, abs=1e-7)
+        assert equivalent.model.lower_in.values(x, lifted, nothing).max() <= 1e-9
+        back_x, back_y = equivalent.invert(x, lifted)
+        np.testing.assert_array_equal(back_x, x)
+        np.testing.assert_array_equal(back_y, own.y)
 
 
 def test_smooth_and_conic_lower_levels_stay_as_they_are() -> None:
-    assert build(lambda x, y: x @ y)[0].model.kink_free is None
-    assert build(lambda x, y: x[0] * cp.norm(y, 2) + cp.norm1(y))[0].model.kink_free is None
+    for penalty in (lambda x, y: x @ y, lambda x, y: x[0] * cp.norm(y, 2) + cp.norm1(y)):
+        model = build(penalty)[0].model
+        equivalent = without_kinks(model)
+        assert equivalent.is_same and equivalent.model is model and equivalent.n_further == 0
+        x, y = RANDOM.random(4), RANDOM.random(4)
+        for there in (equivalent.forward(x, y, np.zeros(0)), equivalent.invert(x, y)):
+            np.testing.assert_array_equal(there, (x, y))
 
 
 @pytest.mark.parametrize("name", ["weighted l1", "weights below the bars", "differences"])
@@ -111,8 +120,9 @@ def test_kinks_of_the_upper_objective_are_solved_exactly(name: str, sense: type)
     problem.solve()
     assert problem.status == "optimal" and problem.certificate.stationarity <= 1e-6
     model, nothing = problem.model, np.zeros(0)
-    lifted_x, lifted_y = model.kink_free.lift(x.value, y.value, nothing)
-    assert model.kink_free.model.f(lifted_x, lifted_y, nothing)[0] == pytest.approx(f.value, abs=1e-9)
+    equivalent = without_kinks(model)
+    lifted = equivalent.forward(x.value, y.value, nothing)
+    assert equivalent.model.f(*lifted, nothing)[0] == pytest.approx(f.value, abs=1e-9)
     for point in RANDOM.uniform(-1, 1, (200, 4)):
         answer = model.lower_program.solve(point, nothing)
         assert model.f(point, answer.y, nothing)[0] >= f.value - 1e-6

@@ -1,0 +1,103 @@
+r"""What every transformation has: where it applies, what it makes of a statement, and the way back.
+
+A transformation takes a statement and gives an equivalent one that is easier for what comes after.
+Applied to a statement it leaves an ``Applied``: the statement before and after, and four maps between
+them. Values of variables go forward and come back, multipliers of lower constraints and values of the
+upper objective (so bounds too) come back. All four are the identity unless a transformation says
+otherwise. Values travel as a dict from variable to array, so that a transformation touches its own
+variables alone and passes the others through; some may be missing, as in a start that has no y.
+
+How others would look in this form:
+
+Units.
+    With :math:`x = s\,x'`, rows divided by :math:`r_i` and objectives by :math:`t_f, t_g`: ``apply``
+    substitutes :math:`s\,x'` for x and divides; ``forward`` divides values by s and ``invert``
+    multiplies; a multiplier comes back as :math:`\lambda_i = t_g \lambda'_i / r_i`, a bound as
+    :math:`t_f` times the bound.
+Zero-sum problems.
+    Where f is -g, up to terms in x, the value -v(x) of the lower level is the value of its dual. The
+    dual's variables become upper variables, its objective the upper one, its rows upper rows. The
+    lower level stays as it is and only answers, so that y comes back by itself; ``forward`` gives the
+    dual's variables the lower level's multipliers, and ``invert`` leaves them out.
+Independent problems.
+    Where variables and rows fall into groups that never meet, with an upper objective that is a sum
+    over the groups, the problem is several problems. This is a fork and no link of a chain: it has a
+    chain for each group, sends to each the values of the group's variables, and puts the dicts that
+    come back together. Multipliers are put back at their constraints' positions, and bounds add up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.declare.point import Values
+from blomodel.declare.statement import Statement
+
+
+class Transformation(ABC):
+    """One way to state a problem differently.
+
+    Attributes
+    ----------
+    name : str
+        What it does, in a few words.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def obstacle(self, statement: Statement) -> str | None:
+        """Why it does not apply to a statement; None where it does."""
+
+    def accepts(self, statement: Statement) -> bool:
+        """Whether it applies to a statement."""
+        return self.obstacle(statement) is None
+
+    @abstractmethod
+    def apply(self, statement: Statement) -> Applied:
+        """The statement transformed, and the way back. Only for what it accepts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A transformation that has been applied; subclasses say what is not the same before and after.
+
+    Attributes
+    ----------
+    name : str
+        Of the transformation.
+    reason : str
+        What was done and why, in a line.
+    before, after : Statement
+    """
+
+    name: str
+    reason: str
+    before: Statement
+    after: Statement
+
+    def forward(self, values: Values, p: np.ndarray) -> Values:
+        """Values of the variables after, from those before that are known; p: the parameters' values."""
+        return values
+
+    def invert(self, values: Values) -> Values:
+        """Values of the variables before, from those after."""
+        return values
+
+    def invert_multipliers(self, multipliers: list[np.ndarray], values: Values) -> list[np.ndarray]:
+        """Multipliers of the lower constraints before, from those after and the values after.
+
+        There is one array for each constraint, or none at all where they are not known.
+        """
+        return multipliers
+
+    def invert_value(self, value: float) -> float:
+        """Upper objective before, to be minimised, from the one after; the larger the larger."""
+        return value
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
