@@ -50,8 +50,3 @@ class Block:
     def unpack(self, vector: np.ndarray) -> dict[cp.Variable | cp.Parameter, np.ndarray]:
         """The vector cut into arrays of the leaves' shapes."""
         return {leaf: vector[self.slice_of(leaf)].reshape(leaf.shape, order="F") for leaf in self.leaves}
-
-    def assign(self, vector: np.ndarray) -> None:
-        """Set every leaf's value; rounding that breaks an attribute such as nonneg is kept as it is."""
-        for leaf, value in self.unpack(vector).items():
-            leaf.save_value(value.copy())

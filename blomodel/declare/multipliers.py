@@ -57,7 +57,6 @@ class _Row:
 
     constraint: Constraint
     expression: cp.Expression
-    is_inequality: bool
     multiplier: Multiplier
 
 
@@ -165,7 +164,7 @@ def _rows(level: Lower) -> list[_Row]:
         if multiplier is None:
             multiplier = Multiplier(constraint, f"multiplier {number} of {level.name}")
         kind, expression = as_row(constraint)
-        rows.append(_Row(constraint, expression, kind == INEQUALITY, multiplier))
+        rows.append(_Row(constraint, expression, multiplier))
     return rows
 
 
