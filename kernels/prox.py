@@ -11,8 +11,8 @@ Its entries are ``v[places[first]], ..., v[places[first + count - 1]]``, its wei
     L1         sum w_i |v_i|           count weights
     GROUP      w |v|_2                 one weight
 
-Rows are applied in their order. L1 blocks may lie inside a GROUP if they come before it: the two steps in
-turn are then the exact step.
+Rows are applied in their order. L1 blocks may lie inside a GROUP if they come before it: the two steps
+in turn are then the exact step.
 """
 
 from __future__ import annotations
