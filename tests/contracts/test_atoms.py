@@ -1,6 +1,6 @@
 """What every registered atom declares is true, and every pass that asks sees it.
 
-Also: an atom with a kink added from outside, in one file, and what happens when a declaration is forgotten.
+Also: an atom with a kink added from outside, and what happens when a declaration is forgotten.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _slopes_from_both_sides(case: Case, seed: int = 0) -> list[tuple[np.ndarray,
     for at in AWKWARD[case.domain]:
         direction = rng.normal(size=9)
         sides = []
-        for step in (1e-7, -1e-7):
+        for step in (1e-9, -1e-9):
             moved = step * direction
             sides.append(slope(at[:3] + moved[:3], at + moved[3:], np.ones(2)))
         found.append((sides[0], sides[1]))
