@@ -1,13 +1,17 @@
-"""Atoms that cvxpy lacks."""
+"""Atoms that cvxpy lacks, each with its lowering rule."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import scipy.special
 from cvxpy.atoms.elementwise.elementwise import Elementwise
 from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.rules import Lowering, Operand, rule
+from blomodel.kernels import machine as op
 
 
 class sigmoid(Elementwise):
@@ -58,3 +62,13 @@ class sigmoid(Elementwise):
     def _grad(self, values: list[Any]) -> list[Any]:
         slope = scipy.special.expit(values[0]) * scipy.special.expit(-values[0])
         return [sigmoid.elemwise_grad_to_diag(slope, self.args[0].size, self.size)]
+
+
+def _by_tanh(atom: Any) -> cp.Expression:
+    return (1.0 + cp.nlp.tanh(atom.args[0] / 2.0)) / 2.0
+
+
+# Of upper variables only, since cvxpy's rules call it convex in nothing: it guards trivially.
+@rule(sigmoid, is_guarded=True, definition=_by_tanh)
+def _sigmoid(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return lowering.builder.unary(op.SIGMOID, args[0].node)

@@ -27,6 +27,10 @@ class UnsupportedAtomError(ModelError):
     """A cvxpy atom that the compiler has no rule for."""
 
 
+class UnknownInstructionError(BlomodelError, AssertionError):
+    """A pass over a tape met an instruction that it has no entry for: a gap in this library."""
+
+
 class NonconvexLowerError(ModelError):
     """The lower level is not convex in its own variables, which the chosen method needs."""
 

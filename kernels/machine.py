@@ -66,7 +66,7 @@ SEGMENTS = frozenset((SUM, CUMSUM, SEGMENT_MAX, FIRST_MAX, NORM, LARGEST))
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if name.isupper() and isinstance(value, int) and name != "WIDTH"
+    if name.isupper() and isinstance(value, int) and name not in ("WIDTH", "ENDLESS")
 }
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)

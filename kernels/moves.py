@@ -240,10 +240,10 @@ def _steady_jump(w, layout, step, steps, tolerance):
 _INT, _DOUBLE = types.int64, types.float64
 
 
-@linked(_DOUBLE, *(_INT,) * 4, _DOUBLE, _INT, _DOUBLE, *(_INT,) * 10)
+@linked(_DOUBLE, *(_INT,) * 4, _DOUBLE, _INT, _DOUBLE, *(_INT,) * 9)
 def descend_at(
     code_at, integers_at, w_at, layout_at, step, steps, tolerance, amounts_at, penalty_at, n_penalty,
-    places_at, numbers_at, set_at, n_set, bounds_at, scratch_at, before_at,
+    places_at, set_at, n_set, bounds_at, scratch_at, before_at,
 ):  # fmt: skip
     """:func:`descend` with the arrays as addresses; without a penalty ``n_penalty`` is 0."""
     w, layout = carray(doubles(w_at), ENDLESS), carray(signed(layout_at), ENDLESS)
@@ -269,7 +269,7 @@ def descend_at(
     has_l1 = has_box = False
     if n_penalty == 1:
         row = carray(signed(penalty_at), PENALTY_COLUMNS)
-        has_l1 = row[0] == L1 and row[2] == layout[OUTPUT_SIZE] and row[3] == 0 and row[5] == 0
+        has_l1 = row[0] == L1 and row[2] == layout[OUTPUT_SIZE] and row[3] == 0 and row[4] == 0
     if n_set == 1:
         row = carray(signed(set_at), SET_COLUMNS)
         has_box = row[0] == BOX and row[1] == 0 and row[2] == layout[OUTPUT_SIZE] and row[3] == 0
@@ -290,7 +290,7 @@ def descend_at(
             run_at(code_at, integers_at, w_at, prefix, last)
         _step(w, layout, step, amounts, has_l1, bounds, has_box)
         if has_other_penalty:
-            prox_at(penalty_at, n_penalty, places_at, numbers_at, amounts_at, step, point_at)
+            prox_at(penalty_at, n_penalty, places_at, amounts_at, step, point_at)
         if has_other_set:
             project_at(set_at, n_set, bounds_at, scratch_at, point_at)
         if is_checked:
@@ -374,7 +374,7 @@ def descend(direction, step, penalty, amounts, point_set, steps, tolerance, befo
     a tolerance of 0 all the steps are done, and how far the point still moves is not asked.
     """
     code, integers, w, layout = direction
-    rows, places, numbers = penalty
+    rows, places = penalty
     set_rows, bounds, scratch = point_set
     n_penalty = len(rows) if len(amounts) > 0 else 0
     is_light = layout[IS_LIGHT] == 1 and steps == 1 and tolerance == 0.0
@@ -383,7 +383,7 @@ def descend(direction, step, penalty, amounts, point_set, steps, tolerance, befo
         return 0.0
     return descend_at(
         address(code), address(integers), address(w), address(layout), step, steps, tolerance,
-        address(amounts), address(rows), n_penalty, address(places), address(numbers),
+        address(amounts), address(rows), n_penalty, address(places),
         address(set_rows), len(set_rows), address(bounds), address(scratch), address(before),
     )  # fmt: skip
 

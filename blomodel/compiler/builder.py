@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest
+from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 
 # A piece of a selection: the elements ``source`` of a node go to the positions ``target``.
@@ -38,6 +38,8 @@ class TapeBuilder:
         key = (opcode, args, size, _data_key(data))
         number = self._known.get(key)
         if number is None:
+            if opcode not in op.NAMES:
+                raise unknown_instruction(opcode, "the builder of tapes")
             node = Node(opcode, args, size, data)
             # A repeated constant stays one number; a frozen one stays recognisable.
             kept = opcode in (op.FREEZE, op.FILL)
@@ -251,8 +253,13 @@ class TapeBuilder:
     def segments(self, opcode: int, a: int, length: int, k: int = 0) -> int:
         """A function of the consecutive runs of the given length."""
         count = self.size(a) // length
-        shaped = opcode in (op.CUMSUM, op.FIRST_MAX, op.LARGEST)
-        return self.emit(opcode, (a,), self.size(a) if shaped else count, (count, length, k))
+        if opcode in (op.CUMSUM, op.FIRST_MAX, op.LARGEST):
+            size = self.size(a)
+        elif opcode in (op.SUM, op.SEGMENT_MAX, op.NORM):
+            size = count
+        else:
+            raise unknown_instruction(opcode, "the builder's functions of runs")
+        return self.emit(opcode, (a,), size, (count, length, k))
 
     def sum(self, a: int, length: int | None = None) -> int:
         """Sums of the consecutive runs of the given length, of all elements by default."""

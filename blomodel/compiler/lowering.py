@@ -1,7 +1,7 @@
 """From cvxpy expressions to tapes.
 
 ``rules.py`` walks the expressions, ``rules_affine.py`` and ``rules_nonlinear.py`` hold one rule
-for each atom.
+for each atom of cvxpy; ``atoms.py`` loads them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-# Rules register themselves when they are imported.
-from blomodel.compiler import rules_affine, rules_nonlinear  # noqa: F401
+from blomodel.compiler import atoms  # noqa: F401 - loads the rules
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.rules import Lowering
 from blomodel.compiler.tape import Tape

@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.tape import SparseMatrix
+from blomodel.compiler.traits import declare
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError
+from blomodel.text.shorten import shorten
 
 # Constant matrices larger than this with fewer nonzeros than the given share are kept sparse: the first
 # share for a product with a vector, the second for one with a matrix, which BLAS does much faster
@@ -63,10 +65,20 @@ Rule = Callable[["Lowering", Any, list[Operand]], int]
 RULES: dict[type, Rule] = {}
 
 
-def rule(*atoms: type) -> Callable[[Rule], Rule]:
-    """Register the function that emits the nodes of these atoms."""
+def rule(*atoms: type, **traits: Any) -> Callable[[Rule], Rule]:
+    """Register the function that emits the nodes of these atoms, and what else is to be known of them.
+
+    Parameters
+    ----------
+    *atoms : type
+        Classes of cvxpy atoms.
+    **traits
+        What ``blomodel.compiler.traits.declare`` takes: how smooth the atoms are where cvxpy does not
+        say, what cvxpy's reading of them hides, and a definition in other atoms.
+    """
 
     def register(function: Rule) -> Rule:
+        declare(*atoms, **traits)
         RULES.update(dict.fromkeys(atoms, function))
         return function
 
@@ -137,7 +149,7 @@ class Lowering:
 
     def _unsupported(self, expression: Any) -> str:
         name = type(expression).__name__
-        around = _short(self.parents.get(id(expression), expression))
+        around = shorten(self.parents.get(id(expression), expression), 120)
         return (
             f"the atom '{name}' in '{around}' cannot be compiled. Rewrite it with atoms that can: "
             "sums, products, quotients, powers, norms, maxima, quadratic forms, exp, log and the "
@@ -178,11 +190,3 @@ def _has_parameter_data(expression: Any) -> bool:
     # Exponents and thresholds may be parameters that are no arguments of the atom.
     data = expression.get_data() or []
     return any(isinstance(item, cp.Expression) and item.parameters() for item in data)
-
-
-def _short(expression: Any, limit: int = 120) -> str:
-    try:
-        text = str(expression)
-    except RecursionError:
-        text = type(expression).__name__
-    return text if len(text) <= limit else text[: limit - 4] + " ..."

@@ -40,6 +40,7 @@ from cvxpy.atoms.one_minus_pos import one_minus_pos
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.rules import Lowering, Operand, labels, rule, run_order
 from blomodel.compiler.tape import SparseMatrix
+from blomodel.compiler.traits import Smoothness
 from blomodel.kernels import machine as op
 
 # A sum of many short terms is one instruction; long vectors are added one after another.
@@ -99,7 +100,8 @@ def _negation(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.unary(op.NEG, args[0].node)
 
 
-@rule(one_minus_pos)
+# cvxpy counts it among the functions of log-log calculus and says nothing of its smoothness.
+@rule(one_minus_pos, smoothness=Smoothness.TWICE)
 def _one_minus(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.sub(lowering.builder.constant(1.0), args[0].node, atom.size)
 

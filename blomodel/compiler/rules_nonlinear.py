@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -37,16 +38,16 @@ from cvxpy.atoms.quad_form import QuadForm, SymbolicQuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 from cvxpy.atoms.sum_largest import sum_largest
 
-from blomodel.atoms import sigmoid
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.rules import Lowering, Operand, rule, run_order
 from blomodel.compiler.rules_affine import apply_left, sum_along
+from blomodel.compiler.traits import Smoothness, nothing_hidden
 from blomodel.kernels import machine as op
 
-_ELEMENTWISE = {
-    exp: op.EXP,
-    log: op.LOG,
-    log1p: op.LOG1P,
+_CONVEX = {exp: op.EXP, logistic: op.SOFTPLUS}
+# These have no value, or an infinite one, outside the domain that cvxpy states.
+_CONCAVE = {log: op.LOG, log1p: op.LOG1P, entr: op.ENTR}
+_NEITHER = {
     sin: op.SIN,
     cos: op.COS,
     tan: op.TAN,
@@ -54,17 +55,21 @@ _ELEMENTWISE = {
     tanh: op.TANH,
     asinh: op.ASINH,
     atanh: op.ATANH,
-    abs_atom: op.ABS,
-    logistic: op.SOFTPLUS,
-    sigmoid: op.SIGMOID,
-    entr: op.ENTR,
     normcdf: op.NORMCDF,
 }
+_ELEMENTWISE = _CONVEX | _CONCAVE | _NEITHER
 
 
-@rule(*_ELEMENTWISE)
+@rule(*_NEITHER)
+@rule(*_CONVEX, is_guarded=True)
+@rule(*_CONCAVE, is_guarded=True, hidden_domain=nothing_hidden)
 def _elementwise(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.unary(_ELEMENTWISE[type(atom)], args[0].node)
+
+
+@rule(abs_atom, smoothness=Smoothness.KINKED, is_guarded=True, is_kink_at_zero=True)
+def _absolute(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return lowering.builder.unary(op.ABS, args[0].node)
 
 
 def _attribute(lowering: Lowering, value: Any) -> int:
@@ -72,13 +77,38 @@ def _attribute(lowering: Lowering, value: Any) -> int:
     return lowering.lower(cp.Expression.cast_to_const(value)).node
 
 
-@rule(Power, PowerApprox)
+def _power_smoothness(atom: Any) -> Smoothness:
+    # Even powers are smooth everywhere, the others inside their domain.
+    is_smooth = atom.p.value is not None and not 1 < float(atom.p.value) < 2
+    return Smoothness.TWICE if is_smooth else Smoothness.ONCE
+
+
+def _power_domain(atom: Any) -> list[Any]:
+    exponent = atom.p.value
+    if exponent is None:
+        return [atom.args[0]]
+    # Roots and other fractional powers have no value at all at negative arguments.
+    is_plain = exponent in (0, 1) or exponent % 1 != 0 or (exponent > 0 and exponent % 2 == 0)
+    return [] if is_plain else [atom.args[0]]
+
+
+def _squares_or_more(atom: Any) -> bool:
+    return atom.p.value is not None and bool(atom.p.value >= 2)
+
+
+@rule(
+    *(Power, PowerApprox),
+    smoothness=_power_smoothness,
+    hidden_domain=_power_domain,
+    is_guarded=lambda atom: not _power_domain(atom),
+    flattens_kink=_squares_or_more,
+)
 def _power(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     exponent = _attribute(lowering, atom.p)
     return lowering.builder.binary(op.POWER, args[0].node, exponent, atom.size)
 
 
-@rule(huber)
+@rule(huber, smoothness=Smoothness.ONCE, is_guarded=True)  # its curvature jumps, its slope does not
 def _huber(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     # With c = x clipped to [-M, M], the function is c (2 x - c): x^2 inside, 2 M |x| - M^2 outside.
     b, x = lowering.builder, args[0].node
@@ -93,7 +123,7 @@ def _x_exp(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.mul(args[0].node, lowering.builder.unary(op.EXP, args[0].node))
 
 
-@rule(rel_entr, kl_div)
+@rule(rel_entr, kl_div, hidden_domain=nothing_hidden)  # infinite outside
 def _relative_entropy(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b = lowering.builder
     x, y = (lowering.spread(arg, atom.shape) for arg in args)
@@ -103,7 +133,13 @@ def _relative_entropy(lowering: Lowering, atom: Any, args: list[Operand]) -> int
     return b.add(b.sub(entropy, x, atom.size), y, atom.size)
 
 
-@rule(maximum, minimum)
+def _compares_with_zero(atom: Any) -> bool:
+    values = [argument.value for argument in atom.args if argument.is_constant()]
+    return len(atom.args) == 2 and any(v is not None and not np.any(v) for v in values)
+
+
+@rule(minimum, smoothness=Smoothness.KINKED, is_kink_at_zero=_compares_with_zero)
+@rule(maximum, smoothness=Smoothness.KINKED, is_guarded=True, is_kink_at_zero=_compares_with_zero)
 def _extreme_of_arguments(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     opcode = op.MAXIMUM if isinstance(atom, maximum) else op.MINIMUM
     best, *others = (lowering.spread(arg, atom.shape) for arg in args)
@@ -115,32 +151,42 @@ def _extreme_of_arguments(lowering: Lowering, atom: Any, args: list[Operand]) ->
 # Reductions along axes
 
 
-@rule(max_atom)
+@rule(max_atom, smoothness=Smoothness.KINKED, is_guarded=True)
 def _max(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.segments(op.SEGMENT_MAX, *lowering.runs(args[0], atom.axis))
 
 
-@rule(min_atom)
+@rule(min_atom, smoothness=Smoothness.KINKED)
 def _min(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b = lowering.builder
     elements, length = lowering.runs(args[0], atom.axis)
     return b.unary(op.NEG, b.segments(op.SEGMENT_MAX, b.unary(op.NEG, elements), length))
 
 
-@rule(norm1)
+@rule(norm1, smoothness=Smoothness.KINKED, is_guarded=True)
 def _norm1(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     magnitudes = lowering.builder.unary(op.ABS, args[0].node)
     return sum_along(lowering.builder, magnitudes, args[0].shape, atom.axis)
 
 
-@rule(norm_inf)
+@rule(norm_inf, smoothness=Smoothness.KINKED, is_guarded=True)
 def _norm_inf(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b = lowering.builder
     elements, length = lowering.runs(args[0], atom.axis)
     return b.segments(op.SEGMENT_MAX, b.unary(op.ABS, elements), length)
 
 
-@rule(Pnorm, PnormApprox)
+def _pnorm_domain(atom: Any) -> list[Any]:
+    # Below 1 it is a concave function of nonnegative numbers; whole powers of others have values too.
+    return [atom.args[0]] if atom.p < 1 and float(atom.p).is_integer() else []
+
+
+@rule(
+    *(Pnorm, PnormApprox),
+    smoothness=Smoothness.KINKED,
+    hidden_domain=_pnorm_domain,
+    is_kink_at_zero=lambda atom: bool(atom.p == 2),
+)
 def _pnorm(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b, p = lowering.builder, float(atom.p)
     elements, length = lowering.runs(args[0], atom.axis)
@@ -157,7 +203,7 @@ def _pnorm(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return b.mul(largest, b.binary(op.POWER, total, b.constant(1.0 / p)))
 
 
-@rule(log_sum_exp)
+@rule(log_sum_exp, is_guarded=True)
 def _log_sum_exp(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     # The shift by the largest element cancels in exact arithmetic, so it is held fixed.
     b = lowering.builder
@@ -167,7 +213,7 @@ def _log_sum_exp(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return b.add(largest, b.unary(op.LOG, b.sum(b.unary(op.EXP, shifted), length)))
 
 
-@rule(sum_largest)
+@rule(sum_largest, smoothness=Smoothness.KINKED)
 def _sum_largest(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b = lowering.builder
     elements, length = lowering.runs(args[0], atom.axis)
@@ -214,7 +260,7 @@ def _prod(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return _halving_product(lowering.builder, *lowering.runs(args[0], atom.axis))
 
 
-@rule(GeoMean, GeoMeanApprox)
+@rule(GeoMean, GeoMeanApprox, hidden_domain=nothing_hidden)  # roots of negative numbers have no value
 def _geo_mean(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b = lowering.builder
     elements, length = lowering.runs(args[0], atom.axis)
@@ -226,14 +272,19 @@ def _geo_mean(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return _halving_product(b, powers, len(kept))
 
 
-@rule(quad_over_lin)
+@rule(
+    quad_over_lin,
+    hidden_domain=lambda atom: [atom.args[1]],
+    is_guarded=lambda atom: atom.args[1].is_constant(),
+    flattens_kink=True,
+)
 def _quad_over_lin(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b, x = lowering.builder, args[0].node
     squares = sum_along(b, b.mul(x, x), args[0].shape, atom.axis)
     return b.div(squares, args[1].node, atom.size)
 
 
-@rule(QuadForm, SymbolicQuadForm)
+@rule(QuadForm, SymbolicQuadForm, smoothness=Smoothness.TWICE, is_guarded=True)
 def _quad_form(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     vector, matrix = args
     if matrix.shape != (vector.size, vector.size):
@@ -243,19 +294,24 @@ def _quad_form(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return lowering.builder.dot(x, product)
 
 
-@rule(cumprod, cummax)
-def _cumulative(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+@rule(cummax, smoothness=Smoothness.KINKED)
+def _cumulative_maximum(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return _cumulative(lowering, atom, args, partial(lowering.builder.binary, op.MAXIMUM))
+
+
+@rule(cumprod)
+def _cumulative_product(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
+    return _cumulative(lowering, atom, args, lowering.builder.mul)
+
+
+def _cumulative(
+    lowering: Lowering, atom: Any, args: list[Operand], combine: Callable[[int, int], int]
+) -> int:
     """Combine with the value 1, 2, 4, ... places before: as many steps as the length has bits."""
     b = lowering.builder
     order, length = run_order(args[0].shape, atom.axis)
     values = b.gather(args[0].node, order)
     place = np.arange(len(order)) % length if len(order) else np.zeros(0, int)
-    combine: Callable[[int, int], int] = b.mul
-    if isinstance(atom, cummax):
-
-        def combine(earlier: int, later: int) -> int:
-            return b.binary(op.MAXIMUM, earlier, later)
-
     step = 1
     while step < length:
         has_earlier = place >= step

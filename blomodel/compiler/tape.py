@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
 
 
@@ -34,7 +35,16 @@ class Node:
     data: Any = None
 
     def __repr__(self) -> str:
-        return f"{op.NAMES[self.op]}{self.args}[{self.size}]"
+        return f"{op.NAMES.get(self.op, self.op)}{self.args}[{self.size}]"
+
+
+def unknown_instruction(opcode: int, where: str) -> UnknownInstructionError:
+    """The error of a pass that has no entry for an instruction: a guess could end up in a proof."""
+    name = op.NAMES.get(opcode, "an instruction that the machine does not know")
+    return UnknownInstructionError(
+        f"{where} has no entry for instruction {opcode} ({name}); every pass over tapes needs one for "
+        "each instruction of kernels/machine.py."
+    )
 
 
 class SparseMatrix:
@@ -297,7 +307,7 @@ class _Encoder:
                 self.matrices[matrix.key] = (where, self._constant(matrix.csr.data))
             where, data = self.matrices[matrix.key]
             return [node.op, matrix.shape[0], out, a, where, data, columns, matrix.shape[1]]
-        raise AssertionError(f"no encoding for {node}")
+        raise unknown_instruction(node.op, "the encoding of tapes")
 
     def _select(self, number: int, node: Node) -> list[int] | None:
         source, target = node.data

@@ -60,11 +60,6 @@ class Oracle:
         return loop_tape(self.model.f, self.p)
 
     @cached_property
-    def f_grad(self) -> LoopTape:
-        """Gradient of f in x, then y."""
-        return self.derivative(gradient(self.model.f, ("x", "y")))
-
-    @cached_property
     def f_grad_x(self) -> LoopTape:
         """Gradient of f in x."""
         return self.derivative(gradient(self.model.f, ("x",)))
@@ -78,11 +73,6 @@ class Oracle:
     def g(self) -> LoopTape:
         """The smooth part of g."""
         return loop_tape(self.g_tape, self.p)
-
-    @cached_property
-    def g_grad(self) -> LoopTape:
-        """Gradient of g in x, then y."""
-        return self.derivative(gradient(self.g_tape, ("x", "y")))
 
     @cached_property
     def g_grad_x(self) -> LoopTape:

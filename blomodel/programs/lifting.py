@@ -2,12 +2,14 @@
 
 |u| becomes t with -t <= u <= t, max(u) becomes t >= u_i, and Huber's loss a square plus an absolute
 value. A lower level with such atoms is then a smooth one with more rows (often a quadratic program),
-whose active rows tell on which side of each kink the minimiser lies.
+whose active rows tell on which side of each kink the minimiser lies. Another atom is lifted through its
+definition. One that has none stays as it is written: the level is then a conic program with a kink.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -17,10 +19,11 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import arguments
+from blomodel.compiler.expressions.rewriting import write_out
 from blomodel.programs.hoisting import Hoister
 from blomodel.programs.objective import summands, total
 
-_KINKED = (cp.abs, cp.norm1, cp.norm_inf, cp.max, cp.maximum, cp.min, cp.minimum, huber)
+_LIFTED = (cp.abs, cp.norm1, cp.norm_inf, cp.max, cp.maximum, cp.min, cp.minimum, huber)
 _SYMMETRIC = (cp.abs, cp.norm1, cp.norm_inf, huber)  # need an affine argument
 
 
@@ -57,7 +60,7 @@ class Lifting:
         self.definitions: list[tuple[cp.Variable, list[cp.Expression]]] = []
         self._bounds: list[Constraint] = []
         self.terms, self.constraints = list(terms), list(constraints)
-        if not any(map(_has_kinks, (*terms, *constraints))):
+        if not any(_has_kinks(_written_out(part)) for part in (*terms, *constraints)):
             return
         self._hoister = Hoister(blocks, x_bounds)
         self.terms = [self._lift_term(term) for term in terms]
@@ -67,12 +70,12 @@ class Lifting:
             self.y = Block("y", (*blocks[1].leaves, *(variable for variable, _ in self.definitions)))
 
     def _lift_term(self, term: cp.Expression) -> cp.Expression:
-        if not _has_kinks(term):
+        if not _has_kinks(_written_out(term)):
             return term
         return total([self._lift_convex(part) for part in summands(term)])
 
     def _lift_constraint(self, constraint: Constraint) -> Constraint:
-        if not _has_kinks(constraint):
+        if not _has_kinks(_written_out(constraint)):
             return constraint
         # What replaces a constraint must have rows of the same number, order and sign.
         if isinstance(constraint, Inequality | NonPos):
@@ -84,9 +87,10 @@ class Lifting:
 
     def _lift_convex(self, expression: cp.Expression) -> cp.Expression:
         """Lift what cvxpy's rules find convex: only there are the new rows tight at a minimiser."""
-        if not _has_kinks(expression) or not self._hoister(expression).is_convex():
+        written_out = _written_out(expression)
+        if not _has_kinks(written_out) or not self._hoister(written_out).is_convex():
             return expression
-        return self._replace(expression)
+        return self._replace(written_out)
 
     def _replace(self, expression: cp.Expression) -> cp.Expression:
         if not _has_kinks(expression) or not self._hoister.holds_y(expression):
@@ -105,7 +109,7 @@ class Lifting:
             return self._above(parts, expression.shape)
         if isinstance(expression, cp.minimum):
             return -self._above([-part for part in parts], expression.shape)
-        if expression.shape != () or not isinstance(expression, _KINKED):
+        if expression.shape != () or not isinstance(expression, _LIFTED):
             return expression.copy(parts)  # not a kink, or one taken along an axis
         if isinstance(expression, cp.norm1):
             shape = parts[0].shape
@@ -133,5 +137,9 @@ class Lifting:
         return cp.square(argument - rest) + 2 * cp.multiply(expression.M, size)
 
 
-def _has_kinks(part: cp.Expression | Constraint) -> bool:
-    return isinstance(part, _KINKED) or any(map(_has_kinks, arguments(part)))
+def _written_out(part: Any) -> Any:
+    return write_out(part, lambda atom: isinstance(atom, _LIFTED))
+
+
+def _has_kinks(part: Any) -> bool:
+    return isinstance(part, _LIFTED) or any(map(_has_kinks, arguments(part)))

@@ -46,7 +46,7 @@ class QuadraticProgram:
         self._Q_moves, self._q_moves = lagrangian.term_changes("x")[[2, 1]]
         self._A_moves, self._b_moves = lagrangian.row_changes("x")[[1, 0]]
         self._Q_needs_p, self._q_needs_p = lagrangian.term_changes("p")[[2, 1]]
-        self._A_needs_p, self._b_needs_p = lagrangian.row_changes("p")[[1, 0]]
+        self._A_needs_p = lagrangian.row_changes("p")[1]
         self._grad_y = lagrangian.terms_grad_y
         self._x_bounds, self._points = x_bounds, generic_points(*x_bounds)
         self._p: bytes | None = None

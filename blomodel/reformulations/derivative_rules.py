@@ -48,7 +48,6 @@ from cvxpy.atoms.prod import Prod
 from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 
-from blomodel.atoms import sigmoid
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.rules_affine import SAME_VALUE
 from blomodel.reformulations.symbolic import (
@@ -57,7 +56,7 @@ from blomodel.reformulations.symbolic import (
     dense,
     gather_up,
     in_shape,
-    rule,
+    pulls_back,
     spread,
     times,
     unsupported,
@@ -68,44 +67,44 @@ MAX_FACTORS = 50  # of a product, whose gradient is written factor by factor
 # Rearrangements and affine maps
 
 
-@rule(AddExpression)
+@pulls_back(AddExpression)
 def _addition(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(cotangent, atom.args[number].shape)
 
 
-@rule(NegExpression, one_minus_pos)
+@pulls_back(NegExpression, one_minus_pos)
 def _negation(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return times(cp.Constant(-1.0), cotangent) if isinstance(cotangent, cp.Constant) else -cotangent
 
 
-@rule(*SAME_VALUE)
+@pulls_back(*SAME_VALUE)
 def _same(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return cotangent
 
 
-@rule(Sum)
+@pulls_back(Sum)
 def _sum(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return spread(cotangent, atom.args[0].shape, atom.axis)
 
 
-@rule(Promote, broadcast_to)
+@pulls_back(Promote, broadcast_to)
 def _broadcast(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(cotangent, atom.args[0].shape)
 
 
-@rule(reshape)
+@pulls_back(reshape)
 def _reshape(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     if atom.order == "F":
         return in_shape(cotangent, atom.args[0].shape)
     return _linear(atom, cotangent, number)
 
 
-@rule(transpose)
+@pulls_back(transpose)
 def _transpose(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return cotangent.T if atom.ndim == 2 else _linear(atom, cotangent, number)
 
 
-@rule(
+@pulls_back(
     index,
     special_index,
     diag_vec,
@@ -125,7 +124,7 @@ def _linear(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return apply_matrix(coefficient_matrix(atom, number).T, cotangent, atom.args[number].shape)
 
 
-@rule(Hstack, Vstack, Concatenate)
+@pulls_back(Hstack, Vstack, Concatenate)
 def _stack(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     # Which elements an argument fills does not depend on the others' values.
     zeros: list[Any] = [cp.Constant(np.zeros(argument.shape)) for argument in atom.args]
@@ -136,12 +135,12 @@ def _stack(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
 # Products
 
 
-@rule(multiply)
+@pulls_back(multiply)
 def _multiplication(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(times(atom.args[1 - number], cotangent), atom.args[number].shape)
 
 
-@rule(DivExpression)
+@pulls_back(DivExpression)
 def _division(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     top, bottom = atom.args
     if number == 0:
@@ -153,7 +152,7 @@ def _division(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression
     return gather_up(times(slope, cotangent), bottom.shape)
 
 
-@rule(MulExpression)
+@pulls_back(MulExpression)
 def _matrix_product(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     left, right = atom.args
     if max(left.ndim, right.ndim) > 2:
@@ -178,7 +177,7 @@ def _outer(first: cp.Expression, second: cp.Expression) -> cp.Expression:
     return in_shape(first, (first.size, 1)) @ in_shape(second, (1, second.size))
 
 
-@rule(QuadForm)
+@pulls_back(QuadForm)
 def _quadratic_form(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     vector, matrix = atom.args
     if number == 1:
@@ -190,7 +189,7 @@ def _quadratic_form(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expr
     return times(cotangent, slope)
 
 
-@rule(quad_over_lin)
+@pulls_back(quad_over_lin)
 def _quadratic_over_linear(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     vector, bottom = atom.args
     if number == 1:
@@ -201,7 +200,7 @@ def _quadratic_over_linear(atom: Any, cotangent: cp.Expression, number: int) -> 
     return times(times(spread(cotangent, vector.shape, atom.axis), in_shape(scale, ())), vector)
 
 
-@rule(Prod)
+@pulls_back(Prod)
 def _product(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     argument = atom.args[0]
     order, length = run_order(argument.shape, atom.axis)
@@ -230,7 +229,6 @@ _SLOPES: dict[type, Any] = {
     log: lambda u: u**-1,
     log1p: lambda u: (1.0 + u) ** -1,
     logistic: _sigmoid,
-    sigmoid: lambda u: (1.0 - cp.square(cp.nlp.tanh(u / 2.0))) / 4.0,
     sin: cp.nlp.cos,
     cos: lambda u: -cp.nlp.sin(u),
     tan: lambda u: 1.0 + cp.square(cp.nlp.tan(u)),
@@ -244,12 +242,12 @@ _SLOPES: dict[type, Any] = {
 }
 
 
-@rule(*_SLOPES)
+@pulls_back(*_SLOPES)
 def _elementwise(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return times(_SLOPES[type(atom)](atom.args[0]), cotangent)
 
 
-@rule(Power, PowerApprox)
+@pulls_back(Power, PowerApprox)
 def _power(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     exponent, base = atom.p.value, atom.args[0]
     if exponent is None or atom.p.parameters():
@@ -269,7 +267,7 @@ def _whole(number: float) -> float:
     return int(number) if float(number).is_integer() else number
 
 
-@rule(rel_entr, kl_div)
+@pulls_back(rel_entr, kl_div)
 def _relative_entropy(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     x, y = atom.args
     if number == 0:
@@ -284,14 +282,14 @@ def _relative_entropy(atom: Any, cotangent: cp.Expression, number: int) -> cp.Ex
 # Reductions
 
 
-@rule(log_sum_exp)
+@pulls_back(log_sum_exp)
 def _log_sum_exp(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     u = atom.args[0]
     shares = cp.exp(u - spread(cp.log_sum_exp(u, axis=atom.axis), u.shape, atom.axis))
     return times(spread(cotangent, u.shape, atom.axis), shares)
 
 
-@rule(Pnorm, PnormApprox)
+@pulls_back(Pnorm, PnormApprox)
 def _norm(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     u, p = atom.args[0], float(atom.p)
     if p > 1.0 and p % 2.0:
@@ -303,7 +301,7 @@ def _norm(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return times(spread(scale, u.shape, atom.axis), element)
 
 
-@rule(GeoMean, GeoMeanApprox)
+@pulls_back(GeoMean, GeoMeanApprox)
 def _geometric_mean(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     u = atom.args[0]
     order, length = run_order(u.shape, atom.axis)

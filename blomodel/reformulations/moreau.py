@@ -32,6 +32,7 @@ from blomodel.reformulations.reformulation import (
     reformulation,
 )
 from blomodel.solvers.smooth import SmoothProgram, minimise_smooth
+from blomodel.text.notation import LATEX
 
 
 @reformulation
@@ -90,12 +91,10 @@ class Moreau(Reformulation):
             n, names = writer.notation, self.names("lower").split(", ")
             g = self.line(self.model.g_expression)(writer)
             held = self.lower_set(writer)
-            star = "^*" if n.has_fractions else "*"
-            distance = " + ".join(
-                n.power(n.norm(f"{n.name(name)} - {n.name(name)}{star}", "2"), "2") for name in names
-            )
+            star = either(n, "*", "^*")
+            distance = " + ".join(n.squares(f"{n.name(name)} - {n.name(name)}{star}") for name in names)
             present = ", ".join(n.name(name) + star for name in names)
-            if n.has_fractions:
+            if n is LATEX:
                 share = rf"\frac{{1}}{{2 \gamma}} {n.brackets(distance)}"
                 under = ", ".join(map(n.name, names))
                 return (
@@ -103,7 +102,8 @@ class Moreau(Reformulation):
                     rf",\; {present} \text{{: the point itself}}"
                 )
             return (
-                f"v_gamma = min over {', '.join(names)} of {{ {g} + ({distance}) / (2 gamma){held} }}, "
+                f"v_gamma = min over {', '.join(names)} of "
+                f"{{ {g} + ({distance}) / (2 * gamma){held} }}, "
                 f"with {present} for the point itself"
             )
 

@@ -2,7 +2,8 @@
 
 cvxpy hands a problem to IPOPT or UNO through an engine that knows fewer atoms than cvxpy has, and
 that takes every denominator to be positive. What it lacks is written here with what it has: linear
-atoms as constant matrices, a quotient a / d of unknown sign as a d / d^2.
+atoms as constant matrices, a quotient a / d of unknown sign as a d / d^2, an atom that cvxpy does not
+know by its definition. What still cannot be stated then is refused by ``check_language``, or by cvxpy.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from cvxpy.atoms.one_minus_pos import one_minus_pos
 from cvxpy.constraints import Equality, Inequality
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.atoms import sigmoid
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
+from blomodel.compiler.expressions.rewriting import write_out
 from blomodel.compiler.rules import run_order
 from blomodel.errors import ReformulationError, UnsupportedAtomError
 from blomodel.reformulations.symbolic import add, apply_matrix, coefficient_matrix, in_shape
@@ -40,9 +41,13 @@ _STATED: dict[type, Callable[[Any, list[Any]], cp.Expression]] = {}
 
 def state_expression(expression: Any) -> Any:
     """The expression in atoms that cvxpy's nonlinear solvers take."""
+    return _stated(write_out(expression, lambda part: type(part) in _STATED))
+
+
+def _stated(expression: Any) -> Any:
     if not expression.args or not expression.variables():
         return expression
-    arguments = [state_expression(argument) for argument in expression.args]
+    arguments = [_stated(argument) for argument in expression.args]
     state = _STATED.get(type(expression))
     if state is not None:
         return state(expression, arguments)
@@ -113,11 +118,6 @@ def _log_sum_exp(atom: Any, arguments: list[Any]) -> cp.Expression:
     flat = cp.vec(arguments[0], order="F")
     sums = [cp.log_sum_exp(flat[run]) for run in order.reshape(-1, length)]
     return in_shape(cp.hstack(sums), atom.shape)
-
-
-@_state(sigmoid)
-def _sigmoid(atom: Any, arguments: list[Any]) -> cp.Expression:
-    return (1.0 + cp.nlp.tanh(arguments[0] / 2.0)) / 2.0
 
 
 @_state(log1p)

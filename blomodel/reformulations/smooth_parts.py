@@ -5,6 +5,9 @@ Unlike an epigraph this is exact wherever the atom stands, convex or not, once t
 * a Euclidean norm by length and direction: u = r z, |z| <= 1, r (1 - |z|^2) <= t;
 * an absolute value by positive and negative part: u = p - n, p n <= t, |u| = p + n;
 * a maximum by weights: v - u_i >= 0, w >= 0, sum w = 1, w_i (v - u_i) <= t.
+
+Another kinked atom is split through its definition. One that has none stays as it is, and the nonlinear
+language refuses it where it cannot be stated.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ from cvxpy.atoms.norm_inf import norm_inf
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.expressions.rewriting import write_out
 from blomodel.reformulations.symbolic import spread, times
+
+_SPLIT = (abs_atom, maximum, minimum, max_atom, min_atom, norm1, norm_inf, Pnorm, PnormApprox)
 
 
 class Part(Protocol):
@@ -128,9 +134,12 @@ class SmoothParts:
 
     def split_kinks(self, expression: Any) -> Any:
         """The expression with variables in place of every kinked atom that can be replaced."""
+        return self._split(write_out(expression, lambda part: isinstance(part, _SPLIT)))
+
+    def _split(self, expression: Any) -> Any:
         if not expression.args or not expression.variables():
             return expression
-        arguments = [self.split_kinks(argument) for argument in expression.args]
+        arguments = [self._split(argument) for argument in expression.args]
         if isinstance(expression, Pnorm | PnormApprox) and float(expression.p) == 2.0:
             return self._length(expression, arguments[0])
         if isinstance(expression, abs_atom):

@@ -4,7 +4,8 @@ Reverse mode, on the expression itself: beginning with one cotangent for each ou
 turns the cotangent of its value into one for each of its arguments, until the variables are
 reached. The results are expressions that can be printed, put into a constraint and differentiated
 again. Matrices keep their shape; where an atom is applied as a matrix, elements are counted column by
-column as cvxpy does. ``derivative_rules.py`` holds one rule for each atom.
+column as cvxpy does. ``derivative_rules.py`` holds one function for each atom of cvxpy. An atom without
+one is differentiated through its definition, and refused where it has none.
 """
 
 from __future__ import annotations
@@ -20,22 +21,23 @@ from cvxpy.atoms.affine.index import index, special_index
 
 from blomodel.basics import arrays
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.rewriting import write_out
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian
 from blomodel.compiler.rules import labels
 from blomodel.errors import UnsupportedAtomError
 from blomodel.text.shorten import shorten
 
-# A rule gives the cotangent of the argument with the given number.
-Rule = Callable[[Any, cp.Expression, int], cp.Expression]
-RULES: dict[type, Rule] = {}
+# Gives the cotangent of the argument with the given number.
+PullBack = Callable[[Any, cp.Expression, int], cp.Expression]
+PULL_BACKS: dict[type, PullBack] = {}
 
 
-def rule(*atoms: type) -> Callable[[Rule], Rule]:
+def pulls_back(*atoms: type) -> Callable[[PullBack], PullBack]:
     """Register the function that pulls cotangents back through these atoms."""
 
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(atoms, function))
+    def register(function: PullBack) -> PullBack:
+        PULL_BACKS.update(dict.fromkeys(atoms, function))
         return function
 
     return register
@@ -73,6 +75,9 @@ def pull_back(
     list of cvxpy expressions
         In the variables' shapes; a constant zero where nothing depends on a variable.
     """
+    from blomodel.reformulations import derivative_rules  # noqa: F401 - they register themselves
+
+    outputs = [(write_out(output, _has_pull_back), cotangent) for output, cotangent in outputs]
     wanted = {variable.id: _Collected(variable) for variable in variables}
     order = _in_order([expression for expression, _ in outputs], set(wanted))
     cotangents: dict[int, list[cp.Expression]] = {id(node): [] for node in order}
@@ -93,6 +98,10 @@ def pull_back(
             if id(argument) in cotangents:
                 cotangents[id(argument)].append(_apply(node, cotangent, number))
     return [wanted[variable.id].total() for variable in variables]
+
+
+def _has_pull_back(part: cp.Expression) -> bool:
+    return type(part) in PULL_BACKS
 
 
 def _in_order(roots: Sequence[cp.Expression], wanted: set[int]) -> list[Any]:
@@ -118,9 +127,7 @@ def _in_order(roots: Sequence[cp.Expression], wanted: set[int]) -> list[Any]:
 
 
 def _apply(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
-    from blomodel.reformulations import derivative_rules  # noqa: F401 - rules register themselves
-
-    pull = RULES.get(type(atom))
+    pull = PULL_BACKS.get(type(atom))
     if pull is None:
         raise unsupported(atom, "has no symbolic derivative")
     return pull(atom, cotangent, number)

@@ -197,10 +197,11 @@ class ReducedValueFunction(_WithValueFunction):
             held = f" : {held}" if held else ""
             names = self.names("lower")
             gamma = writer.notation.name("gamma")
-            inside = f"{f} + {gamma} {writer.notation.brackets(g)}{held}"
+            penalty = writer.notation.times(gamma, writer.notation.brackets(g))
+            inside = f"{f} + {penalty}{held}"
             return either(
                 writer.notation,
-                f"min over {names} of {{ {inside} }} - {gamma} v",
+                f"min over {names} of {{ {inside} }} - {gamma} * v",
                 rf"\min_{{{', '.join(map(writer.notation.name, names.split(', ')))}}}"
                 rf"\left\{{ {inside} \right\}} - \gamma v",
             )

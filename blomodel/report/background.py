@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from blomodel.methods.portfolio.auto import describe_choice
 from blomodel.report.model_math import Row, model_rows
-from blomodel.text.expressions import part
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -47,7 +46,7 @@ def describe(problem: BilevelProblem) -> Background:
     structure = problem.structure
     return Background(
         model=tuple(model_rows(problem)),
-        facts=tuple((fact.name, fact.value, fact.write_evidence(part)) for fact in structure.facts),
+        facts=tuple((fact.name, fact.value, fact.evidence) for fact in structure.facts),
         choice=describe_choice(structure.model, structure.p),
         parameters={parameter.name(): parameter.size for parameter in problem.parameters},
         versions=versions(),

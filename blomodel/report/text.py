@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.text.expressions import constraint, expression
 from blomodel.text.layout import array, columns, indent, number, table
+from blomodel.text.mathematics import plain
 
 if TYPE_CHECKING:
     from blomodel.methods.requirements.needs import Verdict
@@ -88,11 +88,11 @@ def _level(
 ) -> str:
     sense = "maximise" if isinstance(objective, cp.Maximize) else "minimise"
     text = [
-        f"{sense:<10}  {expression(objective.args[0])}",
+        f"{sense:<10}  {plain(objective.args[0])}",
         f"{'over':<10}  {', '.join(_declaration(variable) for variable in variables)}",
     ]
     for k, item in enumerate(constraints):
-        text.append(f"{'subject to' if k == 0 else '':<10}  {constraint(item)}")
+        text.append(f"{'subject to' if k == 0 else '':<10}  {plain(item)}")
     return "\n".join(text)
 
 

@@ -11,7 +11,7 @@ from blomodel.methods.run.run import Run
 from blomodel.report import text
 from blomodel.structure.structure import WIDTH, Structure
 from blomodel.text import layout
-from blomodel.text.expressions import constraint as write_constraint
+from blomodel.text.mathematics import plain
 from blomodel.transformations.kinks import without_kinks
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _reasons(no_answer: NoAnswer) -> list[str]:
     is_single = no_answer.kind == "upper constraint violated"
     for conflict in conflicts:
         by = f", violated by {layout.number(conflict.violation)} at best" if is_single else ""
-        lines.append(f"{conflict.level} constraint {write_constraint(conflict.constraint)}{by}")
+        lines.append(f"{conflict.level} constraint {plain(conflict.constraint)}{by}")
     if conflicts and not is_single:
         least = sum(conflict.violation for conflict in conflicts)
         lines.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,7 @@ class Fact:
     @property
     def evidence(self) -> str:
         """The parts and the note as text."""
-        return self.write_evidence(str)
-
-    def write_evidence(self, write: Callable[[Any], str]) -> str:
-        """The evidence with expressions and constraints written by a function."""
-        parts = [shorten(write(part), WIDTH) for part in self.shown_by[:MAX_SHOWN]]
+        parts = [shorten(part, WIDTH) for part in self.shown_by[:MAX_SHOWN]]
         if len(self.shown_by) > MAX_SHOWN:
             parts.append(f"and {len(self.shown_by) - MAX_SHOWN} more")
         return "; ".join([*parts, self.note] if self.note else parts)

@@ -29,16 +29,14 @@ from blomodel.compiler.passes.polynomial import ABSENT, CONSTANT, polynomial
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
-from blomodel.kernels.prox import BOX, BOX_L1, GROUP, L1, build_penalty, penalty_values
+from blomodel.kernels.prox import GROUP, L1, build_penalty, penalty_values
 from blomodel.model.model import Model
 from blomodel.model.sizes import SimplerSizes
 from blomodel.programs.objective import summands, total
-from blomodel.structure.sets import SimpleSet
 from blomodel.text.shorten import shorten
 
-PenaltySpec = tuple[np.ndarray, np.ndarray, np.ndarray]
+PenaltySpec = tuple[np.ndarray, np.ndarray]
 
-NEGLIGIBLE = 1e-12  # weights that are negative by less are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,6 @@ class SplitObjective:
     spec: PenaltySpec
     weights: Tape
     text: str
-    y: Block
 
     @property
     def n_weights(self) -> int:
@@ -91,83 +88,6 @@ class SplitObjective:
     def value(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
         """g(x, y)."""
         return float(self.smooth(x, y, p)[0]) + self.penalty(x, y, p)
-
-    def penalty_grad_x(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Gradient in x of the weighted penalties."""
-        return self.weights_vjp(x, y, p, self.penalties(y))
-
-    def name_of(self, k: int) -> str:
-        """The k-th penalty as text."""
-        for kind, first, count, weight, *_ in self.spec[0]:
-            if kind == L1 and weight <= k < weight + count:
-                return f"|{self._entry(self.spec[1][first + k - weight])}|"
-            if kind == GROUP and weight == k:
-                entries = self.spec[1][first : first + count]
-                ends = self._entry(entries[0]), self._entry(entries[-1])
-                return f"|({ends[0]}, ..., {ends[1]})|_2 of {count} entries"
-        raise IndexError(k)
-
-    def _entry(self, place: int) -> str:
-        for leaf in self.y.leaves:
-            where = self.y.slice_of(leaf)
-            if where.start <= place < where.stop:
-                if leaf.ndim == 0:
-                    return str(leaf.name())
-                index = np.unravel_index(place - where.start, leaf.shape, order="F")
-                return f"{leaf.name()}[{', '.join(map(str, index))}]"
-        raise IndexError(place)
-
-
-def check_weights(split: SplitObjective, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The weights at x; ModelError when one is negative, since its term is then not convex."""
-    weights = split.weights(x, np.zeros(split.y.size), p)
-    if weights.size and not weights.min() >= -NEGLIGIBLE * (1 + np.abs(weights).max()):
-        k = int(np.argmin(weights))
-        raise ModelError(
-            f"The lower objective has {split.name_of(k)} with the weight {weights[k]:.6g} at x = {x}: a "
-            "norm with a negative weight is not convex and has no proximal step. Keep the weight "
-            "nonnegative by constraints on x, or write it as cp.exp(x) or cp.square(x)."
-        )
-    return weights
-
-
-def with_set(split: SplitObjective, y_set: SimpleSet) -> PenaltySpec:
-    """The penalty with the bounds of its entries: its proximal step, then the projection, is exact.
-
-    Where y has bounds only, the proximal step alone is.
-
-    Raises
-    ------
-    ModelError
-        When an entry with a penalty is tied to others by a constraint, or lies in a group and has
-        bounds other than zero: the two steps in turn are then not the step of the sum.
-    """
-    lower_bound, upper_bound = y_set.bounds
-    is_cone = np.isin(lower_bound, (-np.inf, 0.0)) & np.isin(upper_bound, (0.0, np.inf))
-    rows, places, _ = split.spec
-    blocks: list[tuple[int, np.ndarray, int, Any]] = []
-    groups: list[tuple[int, np.ndarray, int, Any]] = []
-    is_bounded = (np.isfinite(lower_bound) | np.isfinite(upper_bound)) & ~y_set.is_tied
-    for kind, first, count, weight, *_ in rows:
-        entries = places[first : first + count]
-        is_wrong = y_set.is_tied[entries] | (~is_cone[entries] if kind == GROUP else False)
-        if is_wrong.any():
-            name = split.name_of(weight if kind == GROUP else weight + int(np.argmax(is_wrong)))
-            raise ModelError(
-                f"The lower objective has {name} while y lies in this set: {y_set.text}. They have no "
-                "joint proximal step: absolute values allow bounds, norms of groups the bounds 0 on "
-                "their entries. Drop the other constraints, or use method='auto'."
-            )
-        if kind == GROUP:
-            groups.append((GROUP, entries, weight, ()))
-        else:
-            both = np.concatenate([lower_bound[entries], upper_bound[entries]])
-            blocks.append((BOX_L1, entries, weight, both))
-            is_bounded[entries] = False
-    rest = np.flatnonzero(is_bounded)
-    if rest.size:
-        blocks.append((BOX, rest, 0, np.concatenate([lower_bound[rest], upper_bound[rest]])))
-    return build_penalty([*blocks, *groups])
 
 
 @remembered  # hundreds of norms take a second
@@ -213,7 +133,7 @@ class _Splitter:
             (kinked if found else smooth).append(term)
         if not kinked:
             nothing = lower([np.zeros(0)], model.blocks)
-            return SplitObjective(model.g, build_penalty(()), nothing, "smooth", model.y)
+            return SplitObjective(model.g, build_penalty(()), nothing, "smooth")
         self._number()
         stand_ins = [rewrite(term, self._stand_in) for term in kinked]
         for term, linear in zip(kinked, stand_ins, strict=True):
@@ -224,12 +144,12 @@ class _Splitter:
                 smooth.append(rest)
         weights = self._weights(total(stand_ins))
         n_single = self.singles.size
-        blocks: list[tuple[int, Any, int, Any]] = []
+        blocks: list[tuple[int, Any, int]] = []
         if n_single:
-            blocks.append((L1, self.singles, 0, ()))
-        blocks += [(GROUP, group, n_single + k, ()) for group, k in self.groups.items()]
+            blocks.append((L1, self.singles, 0))
+        blocks += [(GROUP, group, n_single + k) for group, k in self.groups.items()]
         return SplitObjective(
-            lower([total(smooth)], model.blocks), build_penalty(blocks), weights, self._text(), model.y
+            lower([total(smooth)], model.blocks), build_penalty(blocks), weights, self._text()
         )
 
     def _read(self, kink: Any, term: Any) -> _Norm:

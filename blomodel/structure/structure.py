@@ -11,7 +11,6 @@ from blomodel.errors import LevelError
 from blomodel.structure import facts
 from blomodel.structure.curvature import StrongConvexity, strong_convexity
 from blomodel.structure.facts import Fact
-from blomodel.text.expressions import part
 from blomodel.text.html import facts_html
 from blomodel.text.layout import columns
 
@@ -57,7 +56,7 @@ class Structure:
         raise KeyError(f"no fact {name!r}; there are {', '.join(fact.name for fact in self.facts)}")
 
     def __str__(self) -> str:
-        rows = [(fact.name, f"{fact.value}  ({fact.write_evidence(part)})") for fact in self.facts]
+        rows = [(fact.name, f"{fact.value}  ({fact.evidence})") for fact in self.facts]
         return columns(rows, WIDTH)
 
     def level_of(self, variable: cp.Variable) -> str:
@@ -93,4 +92,4 @@ class Structure:
 
     def _repr_html_(self) -> str:
         """The facts with their evidence, for notebooks."""
-        return facts_html((fact.name, fact.value, fact.write_evidence(part)) for fact in self.facts)
+        return facts_html((fact.name, fact.value, fact.evidence) for fact in self.facts)

@@ -1,7 +1,8 @@
-"""cvxpy expressions as formulas: LaTeX for notebooks and papers, plain text for terminals.
+"""cvxpy expressions as text: LaTeX for notebooks and papers, and for terminals the notation one types.
 
-One walk over an expression serves both; a ``Notation`` says how a fraction, a power or a norm
-looks. Small arrays are written out, large ones get a name, listed in ``Writer.legend``.
+One walk over an expression serves both; a ``Notation`` says how a power, a transpose or an array looks.
+LaTeX has forms of its own for norms, quotients and the like (``formulas.py``); typed text is code, where
+these are the functions that one calls.
 """
 
 from __future__ import annotations
@@ -11,23 +12,47 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.atoms.affine.broadcast_to import broadcast_to
+from cvxpy.atoms.affine.concatenate import Concatenate
+from cvxpy.atoms.affine.conj import conj
+from cvxpy.atoms.affine.diag import diag_mat, diag_vec
+from cvxpy.atoms.affine.hstack import Hstack
+from cvxpy.atoms.affine.index import index, special_index
+from cvxpy.atoms.affine.promote import Promote
+from cvxpy.atoms.affine.real import real
+from cvxpy.atoms.affine.reshape import reshape
+from cvxpy.atoms.affine.transpose import transpose
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from cvxpy.atoms.affine.vstack import Vstack
+from cvxpy.atoms.affine.wraps import Wrap
+from cvxpy.atoms.elementwise.power import Power, PowerApprox
+from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
+from cvxpy.atoms.pnorm import Pnorm, PnormApprox
+from cvxpy.atoms.quad_form import QuadForm
+from cvxpy.atoms.quad_over_lin import quad_over_lin
 from cvxpy.constraints import PSD, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.text.notation import LATEX, TEXT, Notation
+from blomodel.text import formulas
+from blomodel.text.layout import array as array_text
+from blomodel.text.notation import ATOM, LATEX, POWER, PRODUCT, SUM, TEXT, Notation, Written
 
-# How tightly the outermost operation of a text binds.
-SUM, PRODUCT, POWER, ATOM = range(4)
-Written = tuple[str, int]
-
-MAX_ENTRIES = 6  # of an array that is written out
+MAX_ENTRIES = 6  # of an array that is written out in a formula
 MAX_ROWS = 3
+INLINE_ENTRIES = 4  # of a vector that is written out in typed text; larger data is told by its shape
+SHOWN_ARGUMENTS = 6  # of a long sum or a long list of arguments, where a text is to be short
 
-_UNSEEN = {
-    "Promote", "broadcast_to", "conj", "real", "nonneg_wrap", "nonpos_wrap", "psd_wrap", "nsd_wrap",
-    "symmetric_wrap", "hermitian_wrap", "skew_symmetric_wrap", "reshape",
-}  # fmt: skip
-_EXTREMES = {"maximum": "max", "minimum": "min", "max": "max", "min": "min"}
+_UNSEEN = (Promote, broadcast_to, conj, real, Wrap)  # put in between by cvxpy, without a change of value
+_TAKES_LIST = (Hstack, Vstack, Concatenate)
+_TYPED_NAMES = {
+    QuadForm: "quad_form",
+    GeoMean: "geo_mean",
+    GeoMeanApprox: "geo_mean",
+    diag_vec: "diag",
+    diag_mat: "diag",
+}
 
 
 def latex(part: cp.Expression | Constraint) -> str:
@@ -44,24 +69,40 @@ def latex(part: cp.Expression | Constraint) -> str:
 
 
 def plain(part: cp.Expression | Constraint) -> str:
-    """An expression or constraint in plain text.
+    """An expression or constraint in the notation one would type it in.
 
     Examples
     --------
     >>> import cvxpy as cp
-    >>> y = cp.Variable(3, name="y")
-    >>> plain(cp.sum_squares(y - 1) + 2 * cp.norm1(y))
-    '|y - 1|_2^2 + 2 |y|_1'
+    >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    >>> plain((y - 2 * x) ** 2 / (2 + cp.exp(-x)) <= 3)
+    '(y - 2 * x)**2 / (2 + exp(-x)) <= 3'
     """
-    return Writer(TEXT).write(part)
+    return Writer(TEXT, names_data=False).write(part)
 
 
 class Writer:
-    """Writes expressions in one notation, with one set of names for large arrays."""
+    """Writes expressions in one notation.
 
-    def __init__(self, notation: Notation) -> None:
-        self.notation = notation
-        self.legend: list[str] = []  # what the names of large arrays stand for
+    Parameters
+    ----------
+    notation : Notation
+        ``LATEX`` or ``TEXT``.
+    names_data : bool
+        Whether large arrays get names, the same in all that is written, which ``legend`` explains, and
+        constant parts are written by their values. Otherwise arrays are told by their shapes.
+    budget : int, optional
+        How many parts are looked at before the rest is left out, for texts that must be cheap.
+
+    Attributes
+    ----------
+    legend : list of str
+        What the names of large arrays stand for.
+    """
+
+    def __init__(self, notation: Notation, names_data: bool = True, budget: int | None = None) -> None:
+        self.notation, self.names_data, self.budget = notation, names_data, budget
+        self.legend: list[str] = []
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # so that ids in _names stay unique
 
@@ -69,7 +110,36 @@ class Writer:
         """The text of an expression or constraint."""
         if isinstance(part, Constraint):
             return self._constraint(part)
-        return self._walk(part)[0]
+        return self.walk(part)[0]
+
+    def inside(self, expression: Any, level: int, is_matrix: bool = False) -> str:
+        """The text, in brackets where its outermost operation binds less tightly than ``level``."""
+        text, own = self.walk(expression, is_matrix)
+        return text if own >= level else self.notation.brackets(text)
+
+    def walk(self, expression: Any, is_matrix: bool = False) -> Written:
+        """The text of an expression and how tightly its outermost operation binds.
+
+        A factor of a matrix product (``is_matrix``) must show its shape: ones are not 1 there.
+        """
+        if self.budget is not None:
+            self.budget -= 1
+            if self.budget < 0:
+                return self.notation.dots, ATOM
+        label = getattr(expression, "label", None)
+        if label and self.notation is TEXT:
+            return str(label), ATOM
+        if isinstance(expression, cp.Constant) or self._is_folded(expression):
+            return self._constant(expression, is_matrix)
+        if not expression.args:
+            return self.notation.name(expression.name()), ATOM
+        if isinstance(expression, _UNSEEN):
+            return self.walk(expression.args[0])
+        special = formulas.FORMULAS if self.notation is LATEX else _TYPED
+        rule = special.get(type(expression)) or _OPERATORS.get(type(expression))
+        if rule is not None:
+            return rule(self, expression)
+        return formulas.call(self, expression) if self.notation is LATEX else self._call(expression)
 
     def _constraint(self, constraint: Any) -> str:
         n = self.notation
@@ -77,52 +147,72 @@ class Writer:
             sign = n.at_most if isinstance(constraint, Inequality) else n.equals
             left, right = map(self.write, constraint.args)
             return f"{left} {sign} {right}"
-        for kind, sign in ((NonPos, n.at_most), (NonNeg, n.at_least), (Zero, n.equals)):
+        signs = ((NonPos, n.at_most), (NonNeg, n.at_least), (Zero, n.equals), (PSD, n.semidefinite))
+        for kind, sign in signs:
             if isinstance(constraint, kind):
                 return f"{self.write(constraint.args[0])} {sign} 0"
-        if isinstance(constraint, PSD):
-            return f"{self.write(constraint.args[0])} {n.semidefinite} 0"
-        arguments = ", ".join(map(self.write, constraint.args))
-        return f"({arguments}) {n.element} {n.word(type(constraint).__name__)}"
+        arguments, name = ", ".join(map(self.write, constraint.args)), type(constraint).__name__
+        if n is LATEX:
+            return f"({arguments}) {LATEX.element} {LATEX.word(name)}"
+        return f"{name}({arguments})"
 
-    def _walk(self, expression: Any) -> Written:
-        if isinstance(expression, cp.Variable | cp.Parameter):
-            return self.notation.name(expression.name()), ATOM
-        if expression.is_constant() and not expression.parameters():
-            return self._constant(expression)
-        name = type(expression).__name__
-        if name in _UNSEEN:
-            return self._walk(expression.args[0])
-        rule = _RULES.get(name)
-        if rule is not None:
-            return rule(self, expression)
-        return self._call(_EXTREMES.get(name, name), expression.args), ATOM
+    def _call(self, atom: Any) -> Written:
+        """Any other atom: its name, its arguments, and the settings it was built with."""
+        name = _TYPED_NAMES.get(type(atom)) or type(atom).__name__
+        settings = [item for item in atom.get_data() or () if item is not None and item is not False]
+        arguments = self._arguments(atom)
+        arguments = f"[{arguments}]" if isinstance(atom, _TAKES_LIST) else arguments
+        written = [self.write(s) if isinstance(s, cp.Expression) else repr(s) for s in settings]
+        return f"{name[0].lower()}{name[1:]}({', '.join([arguments, *written])})", ATOM
 
-    def _inside(self, expression: Any, level: int) -> str:
-        """The text, in brackets where its outermost operation binds less than ``level``."""
-        text, own = self._walk(expression)
-        return text if own >= level else self.notation.brackets(text)
+    def _arguments(self, atom: Any) -> str:
+        shown = self._shown(atom.args)
+        return ", ".join(part if isinstance(part, str) else self.write(part) for part in shown)
 
-    def _call(self, name: str, arguments: Sequence[Any]) -> str:
-        n = self.notation
-        return n.function(name) + n.brackets(", ".join(map(self.write, arguments)))
+    def _shown(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments, with dots in the place of many of them where the text is to be short."""
+        if self.budget is None or len(arguments) <= SHOWN_ARGUMENTS:
+            return list(arguments)
+        return [*arguments[: SHOWN_ARGUMENTS - 2], self.notation.dots, *arguments[-2:]]
 
     # -- constants ---------------------------------------------------------------------------
 
-    def _constant(self, expression: Any) -> Written:
+    def _is_folded(self, expression: Any) -> bool:
+        """Whether a part is written by its value: a constant in which the user named nothing."""
+        if not self.names_data or not expression.args or not expression.is_constant():
+            return False
+        return not expression.parameters() and not any(map(_has_name, expression.constants()))
+
+    def _constant(self, expression: Any, is_matrix: bool) -> Written:
+        if isinstance(expression, cp.Constant) and _has_name(expression):
+            return self.notation.name(expression.name()), ATOM
+        if expression.size == 1:
+            value = expression.value
+            dense = value.toarray() if hasattr(value, "toarray") else value
+            return self._number(float(np.asarray(dense).item()))
+        if not self.names_data:
+            return self._short_array(expression), ATOM
         value = expression.value
         if hasattr(value, "toarray"):
             if value.size > MAX_ENTRIES**2 * MAX_ROWS:
                 return self._named(expression), ATOM
             value = value.toarray()
         array = np.asarray(value, dtype=float)
-        if array.size and np.all(array == array.flat[0]):
-            number = float(array.flat[0])
-            return self.notation.number(number), ATOM if number >= 0 else SUM
-        rows = np.atleast_2d(array)
-        if array.size > MAX_ENTRIES and max(rows.shape) > MAX_ROWS or array.ndim > 2:
+        if array.size and np.all(array == array.flat[0]) and not is_matrix:
+            return self._number(float(array.flat[0]))
+        if array.size > MAX_ENTRIES and max(np.atleast_2d(array).shape) > MAX_ROWS or array.ndim > 2:
             return self._named(expression), ATOM
-        return self.notation.array([list(map(self.notation.number, row)) for row in rows]), ATOM
+        return self.notation.array(array), ATOM
+
+    def _number(self, value: float) -> Written:
+        text = self.notation.number(value)
+        return text, self.notation.negation if text.startswith("-") else ATOM
+
+    def _short_array(self, expression: Any) -> str:
+        if expression.ndim == 1 and expression.size <= INLINE_ENTRIES:
+            return array_text(expression.value)
+        shape = "x".join(map(str, expression.shape))
+        return f"[{shape} {'vector' if expression.ndim == 1 else 'array'}]"
 
     def _named(self, expression: Any) -> str:
         key = id(expression)
@@ -133,153 +223,95 @@ class Writer:
             self.legend.append(self.notation.shape(self._names[key], expression.shape))
         return self._names[key]
 
-    # -- rules; each gives the text and how tightly it binds -----------------------------------
+    # -- operators; each gives the text and how tightly it binds --------------------------------
 
     def _sum(self, atom: Any) -> Written:
         text = ""
-        for argument in atom.args:
-            if _is_zero(argument):
+        # cvxpy writes A >> 0 as A + (-0) >> 0; nobody wants to read the zero.
+        terms = [term for term in self._shown(atom.args) if isinstance(term, str) or not _is_zero(term)]
+        for term in terms:
+            if isinstance(term, NegExpression) and not getattr(term, "label", None):
+                text += (" - " if text else "-") + self.inside(term.args[0], PRODUCT)
                 continue
-            if type(argument).__name__ == "NegExpression":
-                text += (" - " if text else "-") + self._inside(argument.args[0], PRODUCT)
-                continue
-            term = self._walk(argument)[0]
-            if text and term.startswith("-"):
-                text += " - " + term[1:]
-            elif text:
-                text += " + " + term
+            written = term if isinstance(term, str) else self.walk(term)[0]
+            if text and written.startswith("-"):
+                text += " - " + written[1:]
             else:
-                text = term
+                text += f" + {written}" if text else written
         return text or "0", SUM
 
     def _negation(self, atom: Any) -> Written:
-        return "-" + self._inside(atom.args[0], PRODUCT), SUM
-
-    def _product(self, atom: Any) -> Written:
-        first, second = atom.args
-        left, right = self._inside(first, PRODUCT), self._inside(second, PRODUCT)
-        if left == "1":
-            return right, PRODUCT
-        is_elementwise = type(atom).__name__ == "multiply"
-        if is_elementwise and _true_size(first) > 1 and _true_size(second) > 1:
-            return f"{left} {self.notation.elementwise} {right}", PRODUCT
-        if not is_elementwise and first.ndim == second.ndim == 1 and not first.is_constant():
-            return f"{self.notation.transposed(self._inside(first, ATOM))} {right}", PRODUCT
-        if right == "1":
-            return left, PRODUCT
-        if right[0].isdigit() and not left[-1].isdigit():
-            left, right = right, left  # numbers stand in front
-        dot = f" {self.notation.dot} " if right[0].isdigit() else " "
-        return left + dot + right, PRODUCT
-
-    def _quotient(self, atom: Any) -> Written:
-        top, bottom = atom.args
-        if self.notation.has_fractions:
-            return self.notation.fraction(self.write(top), self.write(bottom)), PRODUCT
-        return f"{self._inside(top, PRODUCT)} / {self._inside(bottom, POWER)}", PRODUCT
-
-    def _power(self, atom: Any) -> Written:
-        exponent = atom.p.value
-        if exponent is not None and float(exponent) == 0.5:
-            return self.notation.root(self.write(atom.args[0])), ATOM
-        text = self.write(atom.p) if exponent is None else self.notation.number(float(exponent))
-        return self.notation.power(self._inside(atom.args[0], ATOM), text), POWER
-
-    def _exponential(self, atom: Any) -> Written:
-        return self.notation.exponential(self.write(atom.args[0])), POWER
-
-    def _absolute(self, atom: Any) -> Written:
-        return self.notation.absolute(self.write(atom.args[0])), ATOM
-
-    def _total(self, atom: Any) -> Written:
-        argument = atom.args[0]
-        if argument.size == 1:
-            return self._walk(argument)
-        return f"{self.notation.total} {self._inside(argument, PRODUCT)}", PRODUCT
-
-    def _norm(self, atom: Any) -> Written:
-        kind = {"norm1": "1", "norm_inf": self.notation.infinity}.get(type(atom).__name__)
-        kind = kind or self.notation.number(float(atom.p))
-        return self.notation.norm(self.write(atom.args[0]), kind), ATOM
-
-    def _squares(self, atom: Any) -> Written:
-        top, bottom = atom.args
-        text = self.notation.power(self.notation.norm(self.write(top), "2"), "2")
-        if bottom.is_constant() and np.all(bottom.value == 1.0):
-            return text, POWER
-        if self.notation.has_fractions:
-            return self.notation.fraction(text, self.write(bottom)), PRODUCT
-        return f"{text} / {self._inside(bottom, POWER)}", PRODUCT
-
-    def _form(self, atom: Any) -> Written:
-        vector, matrix = self._inside(atom.args[0], ATOM), self._inside(atom.args[1], PRODUCT)
-        return f"{self.notation.transposed(vector)} {matrix} {vector}", PRODUCT
+        return "-" + self.inside(atom.args[0], PRODUCT), self.notation.negation
 
     def _index(self, atom: Any) -> Written:
-        base = self._inside(atom.args[0], ATOM)
+        base = self.inside(atom.args[0], ATOM)
         return self.notation.subscript(base, ", ".join(_positions(atom))), ATOM
 
-    def _picked(self, atom: Any) -> Written:
-        return self.notation.subscript(self._inside(atom.args[0], ATOM), self.notation.dots), ATOM
-
     def _transposed(self, atom: Any) -> Written:
-        return self.notation.transposed(self._inside(atom.args[0], ATOM)), POWER
+        binding = ATOM if self.notation is TEXT else POWER
+        return self.notation.transposed(self.inside(atom.args[0], ATOM)), binding
 
-    def _stack(self, atom: Any) -> Written:
-        return self.notation.brackets(", ".join(map(self.write, atom.args))), ATOM
+    # -- what typed text writes otherwise than as a call of the atom's name ----------------------
 
-    def _log1p(self, atom: Any) -> Written:
-        return self.notation.function("log") + self.notation.brackets(
-            f"1 + {self.write(atom.args[0])}"
-        ), ATOM
+    def _infix(self, atom: Any) -> Written:
+        sign = {MulExpression: "@", multiply: "*", DivExpression: "/"}[type(atom)]
+        if sign == "*" and not any(formulas.is_repeated_scalar(part) for part in atom.args):
+            return f"multiply({self._arguments(atom)})", ATOM  # where * would be a matrix product
+        is_matrix = sign == "@"
+        left = self.inside(atom.args[0], PRODUCT, is_matrix)
+        # a / (b * c) and a * (b / c) need their brackets, so the right side must bind more tightly
+        return f"{left} {sign} {self.inside(atom.args[1], POWER, is_matrix)}", PRODUCT
 
-    def _logistic(self, atom: Any) -> Written:
-        inner = self.notation.exponential(self.write(atom.args[0]))
-        return self.notation.function("log") + self.notation.brackets(f"1 + {inner}"), ATOM
+    def _power(self, atom: Any) -> Written:
+        base, exponent = self.inside(atom.args[0], ATOM), self.inside(atom.p, POWER)
+        return f"{base}**{exponent}", POWER
+
+    def _picked(self, atom: Any) -> Written:
+        keys = map(_short_key, atom.key if isinstance(atom.key, tuple) else (atom.key,))
+        return self.notation.subscript(self.inside(atom.args[0], ATOM), ", ".join(keys)), ATOM
+
+    def _reshaped(self, atom: Any) -> Written:
+        return self.walk(atom.args[0]) if atom.size == 1 else self._call(atom)
+
+    def _squares(self, atom: Any) -> Written:
+        bottom = atom.args[1]
+        if isinstance(bottom, cp.Constant) and bottom.value == 1.0:
+            return f"sum_squares({self.write(atom.args[0])})", ATOM
+        return self._call(atom)
+
+    def _norm(self, atom: Any) -> Written:
+        axis = "" if atom.axis is None else f", {atom.axis}"
+        return f"norm({self.write(atom.args[0])}, {self.notation.number(float(atom.p))}{axis})", ATOM
 
 
-_RULES: dict[str, Callable[[Writer, Any], Written]] = {
-    "AddExpression": Writer._sum,
-    "NegExpression": Writer._negation,
-    "multiply": Writer._product,
-    "MulExpression": Writer._product,
-    "DivExpression": Writer._quotient,
-    "Power": Writer._power,
-    "PowerApprox": Writer._power,
-    "exp": Writer._exponential,
-    "abs": Writer._absolute,
-    "Sum": Writer._total,
-    "norm1": Writer._norm,
-    "norm_inf": Writer._norm,
-    "Pnorm": Writer._norm,
-    "PnormApprox": Writer._norm,
-    "quad_over_lin": Writer._squares,
-    "QuadForm": Writer._form,
-    "index": Writer._index,
-    "special_index": Writer._picked,
-    "transpose": Writer._transposed,
-    "Hstack": Writer._stack,
-    "Vstack": Writer._stack,
-    "log1p": Writer._log1p,
-    "logistic": Writer._logistic,
+Rule = Callable[[Writer, Any], Written]
+_OPERATORS: dict[type, Rule] = {
+    AddExpression: Writer._sum,
+    NegExpression: Writer._negation,
+    index: Writer._index,
+    transpose: Writer._transposed,
+}
+_TYPED: dict[type, Rule] = {
+    MulExpression: Writer._infix,
+    multiply: Writer._infix,
+    DivExpression: Writer._infix,
+    Power: Writer._power,
+    PowerApprox: Writer._power,
+    special_index: Writer._picked,
+    reshape: Writer._reshaped,
+    quad_over_lin: Writer._squares,
+    Pnorm: Writer._norm,
+    PnormApprox: Writer._norm,
 }
 
 
+def _has_name(constant: Any) -> bool:
+    """Whether the user named a constant; ``name()`` would print the numbers of one without a name."""
+    return bool(constant._name)
+
+
 def _is_zero(expression: Any) -> bool:
-    if expression.variables() or expression.parameters():
-        return False
-    value = expression.value
-    return not np.any(value.data if hasattr(value, "tocsr") else value)
-
-
-def _true_size(expression: Any) -> int:
-    """The size before a scalar was repeated to fit."""
-    while type(expression).__name__ in ("Promote", "broadcast_to"):
-        expression = expression.args[0]
-    if isinstance(expression, cp.Constant):
-        values = expression.value.data if hasattr(expression.value, "tocsr") else expression.value
-        return 1 if np.all(values == np.ravel(values)[:1]) else expression.size
-    return int(expression.size)
+    return bool(expression.is_constant() and not expression.parameters() and expression.is_zero())
 
 
 def _positions(atom: Any) -> list[str]:
@@ -292,5 +324,14 @@ def _positions(atom: Any) -> list[str]:
         elif step == 1:
             shown.append(":" if (start, stop) == (0, length) else f"{start}:{stop}")
         else:
-            shown.append(f"{start}:{stop}:{step}")
+            end = "" if stop is None or stop < 0 else stop  # cvxpy writes -1 for "down to the first"
+            shown.append(f"{start}:{end}:{step}")
     return shown
+
+
+def _short_key(key: Any) -> str:
+    """A list of positions, or a slice, as one would type it."""
+    if isinstance(key, slice):
+        parts = ["" if part is None else str(part) for part in (key.start, key.stop, key.step)]
+        return ":".join(parts if parts[2] else parts[:2])
+    return array_text(key) if np.ndim(key) == 1 else str(key) if np.ndim(key) == 0 else "..."

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+
+import numpy as np
+
+from blomodel.text.layout import number
 
 _GREEK = {
     "alpha", "beta", "gamma", "delta", "epsilon", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi",
@@ -12,60 +15,56 @@ _GREEK = {
 _KNOWN_FUNCTIONS = {"sin", "cos", "tan", "sinh", "tanh", "log", "max", "min", "exp"}
 
 
+# How tightly the outermost operation of a text binds. What binds less tightly than its place is put in
+# brackets.
+SUM, PRODUCT, NEGATION, POWER, ATOM = range(5)
+Written = tuple[str, int]  # a text, and how tightly it binds
+
+
 class Notation:
-    """Plain text; LaTeX overrides what looks different there."""
+    """Plain text as one would type it; LaTeX overrides what looks different there."""
 
     at_most, at_least, equals = "<=", ">=", "=="
-    semidefinite, element = ">>", "in"
-    elementwise, dot, total, infinity, dots = "o", "*", "sum", "inf", "..."
-    has_fractions = False
+    semidefinite = ">>"
+    dots = "..."
+    negation = NEGATION  # how tightly a minus sign binds
 
     def name(self, name: str) -> str:
         """A variable's name."""
         return name
 
-    def word(self, text: str) -> str:
-        """Upright text inside a formula."""
-        return text
-
     def number(self, value: float) -> str:
         """A number, with as many digits as a reader wants."""
-        return f"{value:.6g}"
+        return number(value)
 
     def brackets(self, text: str) -> str:
+        """The text in brackets that fit its height."""
         return f"({text})"
 
-    def function(self, name: str) -> str:
-        """The name of a function, to be followed by brackets."""
-        return name
-
-    def fraction(self, top: str, bottom: str) -> str:
-        return f"({top}) / ({bottom})"
-
     def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{exponent}" if re.fullmatch(r"\w+", exponent) else f"{base}^({exponent})"
+        """A power; the base has its brackets already."""
+        return f"{base}**{exponent}" if exponent[0] != "-" else f"{base}**({exponent})"
 
-    def root(self, text: str) -> str:
-        return f"sqrt({text})"
+    def times(self, left: str, right: str) -> str:
+        """The product of two factors that have their brackets already."""
+        return f"{left} * {right}"
 
-    def exponential(self, text: str) -> str:
-        return f"exp({text})"
-
-    def absolute(self, text: str) -> str:
-        return f"|{text}|"
-
-    def norm(self, text: str, kind: str) -> str:
-        return f"|{text}|_{kind}"
+    def squares(self, text: str) -> str:
+        """The squares of all entries, added up."""
+        return f"sum_squares({text})"
 
     def transposed(self, text: str) -> str:
-        return f"{text}'"
+        """The transpose of a matrix."""
+        return f"{text}.T"
 
     def subscript(self, base: str, index: str) -> str:
+        """Elements of an array."""
         return f"{base}[{index}]"
 
-    def array(self, rows: Sequence[Sequence[str]]) -> str:
-        """A small array, row by row."""
-        return "[" + "; ".join(", ".join(row) for row in rows) + "]"
+    def array(self, array: np.ndarray) -> str:
+        """A small array of one or two dimensions."""
+        rows = [f"[{', '.join(map(self.number, row))}]" for row in np.atleast_2d(array)]
+        return rows[0] if array.ndim < 2 else f"[{', '.join(rows)}]"
 
     def shape(self, name: str, shape: tuple[int, ...]) -> str:
         """What a name stands for: an array of this shape."""
@@ -79,7 +78,7 @@ class LatexNotation(Notation):
     semidefinite, element = r"\succeq", r"\in"
     elementwise, dot, infinity, dots = r"\circ", r"\cdot", r"\infty", r"\ldots"
     total = r"\mathbf{1}^{\top}"
-    has_fractions = True
+    negation = SUM
 
     def name(self, name: str) -> str:
         base, _, index = name.partition("_")
@@ -94,6 +93,7 @@ class LatexNotation(Notation):
         return f"{text}_{{{shown}}}"
 
     def word(self, text: str) -> str:
+        """Upright text inside a formula."""
         return rf"\mathrm{{{_clean(text)}}}"
 
     def number(self, value: float) -> str:
@@ -107,25 +107,37 @@ class LatexNotation(Notation):
         return rf"\left({text}\right)"
 
     def function(self, name: str) -> str:
+        """The name of a function, to be followed by brackets."""
         return rf"\{name}" if name in _KNOWN_FUNCTIONS else rf"\operatorname{{{_clean(name)}}}"
 
     def fraction(self, top: str, bottom: str) -> str:
+        """A quotient, one above the other."""
         return rf"\frac{{{top}}}{{{bottom}}}"
 
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{{{exponent}}}"
 
+    def times(self, left: str, right: str) -> str:
+        return f"{left} {right}"
+
     def root(self, text: str) -> str:
+        """A square root."""
         return rf"\sqrt{{{text}}}"
 
     def exponential(self, text: str) -> str:
+        """A power of e."""
         return f"e^{{{text}}}"
 
     def absolute(self, text: str) -> str:
+        """An absolute value."""
         return rf"\left|{text}\right|"
 
     def norm(self, text: str, kind: str) -> str:
+        """A norm with its kind as an index."""
         return rf"\left\|{text}\right\|_{{{kind}}}"
+
+    def squares(self, text: str) -> str:
+        return self.power(self.norm(text, "2"), "2")
 
     def transposed(self, text: str) -> str:
         return rf"{text}^{{\top}}"
@@ -133,7 +145,8 @@ class LatexNotation(Notation):
     def subscript(self, base: str, index: str) -> str:
         return f"{base}_{{{index}}}" if "_" not in base else rf"\left({base}\right)_{{{index}}}"
 
-    def array(self, rows: Sequence[Sequence[str]]) -> str:
+    def array(self, array: np.ndarray) -> str:
+        rows = [map(self.number, row) for row in np.atleast_2d(array)]
         body = r" \\ ".join(" & ".join(row) for row in rows)
         return rf"\begin{{pmatrix}}{body}\end{{pmatrix}}"
 

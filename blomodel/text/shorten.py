@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
+from cvxpy.constraints.constraint import Constraint
 
-def shorten(text: object, width: int = 90) -> str:
-    """An expression's text, cut in the middle when long, for messages."""
-    full = str(text)
+from blomodel.text.mathematics import Writer
+from blomodel.text.notation import TEXT
+
+BUDGET = 80  # parts of an expression looked at: more would not fit on the line
+
+
+def shorten(part: object, width: int = 90) -> str:
+    """An expression, a constraint or an objective as typed, cut in the middle when long.
+
+    The cost does not grow with the expression: most of a long sum and of a large array is not looked at.
+    """
+    full = _written(part)
     if len(full) <= width:
         return full
     half = (width - 5) // 2
     return f"{full[:half]} ... {full[-half:]}"
+
+
+def _written(part: object) -> str:
+    if isinstance(part, cp.Minimize | cp.Maximize):
+        sense = "minimise" if isinstance(part, cp.Minimize) else "maximise"
+        return f"{sense} {_written(part.args[0])}"
+    if isinstance(part, cp.Expression | Constraint):
+        return Writer(TEXT, names_data=False, budget=BUDGET).write(part)
+    return str(part)

@@ -146,7 +146,8 @@ def status_list() -> str:
 
 def atom_list() -> str:
     """The cvxpy atoms that the compiler has a rule for."""
-    import blomodel.compiler.lowering  # noqa: F401 - registers the rules
+    import blomodel.atoms
+    import blomodel.compiler.atoms  # noqa: F401 - both register rules
     from blomodel.compiler.rules import RULES
 
     names = sorted({cls.__name__ for cls in RULES}, key=str.lower)

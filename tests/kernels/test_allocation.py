@@ -50,6 +50,7 @@ def test_iterations_do_not_allocate(name: str, monkeypatch: pytest.MonkeyPatch) 
         allocations.append((counts[0], counts[1]))
         return residual
 
+    method = create_method(name, {})  # loads the modules of all methods
     for module in [m for key, m in sys.modules.items() if key.startswith("blomodel.methods.")]:
         if hasattr(module, "run_in_slices"):
             monkeypatch.setattr(module, "run_in_slices", measured)
@@ -60,7 +61,7 @@ def test_iterations_do_not_allocate(name: str, monkeypatch: pytest.MonkeyPatch) 
     enabled = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()
     try:
-        create_method(name, {}).run(run)
+        method.run(run)
     finally:
         if not enabled:
             _nrt_python.memsys_disable_stats()

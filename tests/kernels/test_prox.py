@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from blomodel.kernels.prox import (
-    BOX,
-    BOX_L1,
-    ELASTIC,
-    GROUP,
-    L1,
-    NOTHING,
-    build_penalty,
-    penalty_values,
-    prox,
-    prox_value,
-)
+from blomodel.kernels.prox import GROUP, L1, build_penalty, penalty_values, prox
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -40,24 +29,14 @@ def soft(v: np.ndarray, amount: np.ndarray) -> np.ndarray:
 
 @given(fives, weights_of_five, steps)
 def test_l1(v: np.ndarray, weights: np.ndarray, step: float) -> None:
-    spec = build_penalty([(L1, np.arange(5), 0, ())])
+    spec = build_penalty([(L1, np.arange(5), 0)])
     assert np.array_equal(stepped(spec, weights, step, v), soft(v, step * weights))
-
-
-@given(fives, weights_of_five, steps)
-def test_l1_in_a_box(v: np.ndarray, weights: np.ndarray, step: float) -> None:
-    lower, upper = np.array([-1, 0, 1, -np.inf, -2.0]), np.array([1, np.inf, 2, 0, -1.0])
-    spec = build_penalty([(BOX_L1, np.arange(5), 0, [*lower, *upper])])
-    expected = np.clip(soft(v, step * weights), lower, upper)
-    assert np.array_equal(stepped(spec, weights, step, v), expected)
-    plain = build_penalty([(BOX, np.arange(5), 0, [*lower, *upper])])
-    assert np.array_equal(stepped(plain, weights, step, v), np.clip(v, lower, upper))
 
 
 @given(fives, weights_of_five, steps)
 def test_groups(v: np.ndarray, weights: np.ndarray, step: float) -> None:
     groups = [[4, 0, 2], [1, 3]]
-    spec = build_penalty([(GROUP, group, k, ()) for k, group in enumerate(groups)])
+    spec = build_penalty([(GROUP, group, k) for k, group in enumerate(groups)])
     expected = v.copy()
     for group, weight in zip(groups, weights, strict=False):
         size = np.linalg.norm(v[group])
@@ -65,43 +44,39 @@ def test_groups(v: np.ndarray, weights: np.ndarray, step: float) -> None:
     np.testing.assert_allclose(stepped(spec, weights, step, v), expected, atol=1e-12)
 
 
-@given(fives, weights_of_five, weights_of_five, steps)
-def test_elastic_net(v: np.ndarray, first: np.ndarray, second: np.ndarray, step: float) -> None:
-    spec = build_penalty([(ELASTIC, np.arange(5), 0, ())])
-    weights = np.append(first, second)
-    expected = soft(v, step * first) / (1.0 + step * second)
-    np.testing.assert_allclose(stepped(spec, weights, step, v), expected, atol=1e-13)
-    value = first @ np.abs(v) + second @ v**2 / 2
-    assert prox_value(spec, weights, v) == pytest.approx(value)
-
-
 SPECS = {
-    "l1": build_penalty([(L1, [0, 2, 3], 0, ())]),
-    "groups": build_penalty([(GROUP, [0, 2], 0, ()), (GROUP, [1, 3, 4], 1, ())]),
-    "elastic": build_penalty([(ELASTIC, [1, 4], 0, ())]),
-    "l1 inside a group": build_penalty([(L1, [0, 1, 2], 0, ()), (GROUP, np.arange(5), 3, ())]),
-    "cone inside a group": build_penalty(
-        [(BOX_L1, [0, 1], 0, [0.0, 0.0, np.inf, np.inf]), (GROUP, np.arange(5), 2, ())]
-    ),
-    "nothing": build_penalty([(NOTHING, [0, 1], 0, ())]),
+    "l1": build_penalty([(L1, [0, 2, 3], 0)]),
+    "groups": build_penalty([(GROUP, [0, 2], 0), (GROUP, [1, 3, 4], 1)]),
+    "l1 inside a group": build_penalty([(L1, [0, 1, 2], 0), (GROUP, np.arange(5), 3)]),
+    "nothing": build_penalty(()),
 }
+
+
+def value_of(spec, weights: np.ndarray, v: np.ndarray) -> float:
+    """The penalty, by plain NumPy."""
+    rows, places = spec
+    total = 0.0
+    for kind, first, count, weight, _ in rows:
+        part = v[places[first : first + count]]
+        if kind == GROUP:
+            total += weights[weight] * np.linalg.norm(part)
+        else:
+            total += weights[weight : weight + count] @ np.abs(part)
+    return total
 
 
 @pytest.mark.parametrize("name", list(SPECS))
 def test_no_other_point_is_better(name: str, rng: np.random.Generator) -> None:
     spec, step = SPECS[name], 0.3
-    first = slice(0, 2) if name == "cone inside a group" else slice(0, 0)
     for _ in range(50):
         weights, v = 3 * rng.random(5), 2 * rng.normal(size=5)
         best = stepped(spec, weights, step, v)
 
         def objective(u: np.ndarray, weights=weights, v=v) -> float:
-            return step * prox_value(spec, weights, u) + np.sum((u - v) ** 2) / 2
+            return step * value_of(spec, weights, u) + np.sum((u - v) ** 2) / 2
 
-        assert np.all(best[first] >= 0.0)
         for size in (1e-3, 0.1, 1.0):
             other = best + size * rng.normal(size=5) * (rng.random(5) < 0.6)
-            other[first] = np.maximum(other[first], 0.0)
             # strong convexity: away from the minimiser the objective grows at least this much
             growth = np.sum((other - best) ** 2) / 2
             assert objective(other) >= objective(best) + growth - 1e-12
@@ -111,11 +86,11 @@ def test_no_other_point_is_better(name: str, rng: np.random.Generator) -> None:
 def test_value_is_weights_times_penalties(name: str, rng: np.random.Generator) -> None:
     weights, v, out = rng.random(5), rng.normal(size=5), np.zeros(5)
     penalty_values(SPECS[name], v, out)
-    assert prox_value(SPECS[name], weights, v) == pytest.approx(weights @ out, abs=1e-14)
+    assert value_of(SPECS[name], weights, v) == pytest.approx(weights @ out, abs=1e-14)
 
 
 def test_zero_and_nan() -> None:
-    spec = build_penalty([(GROUP, [0, 1], 0, ()), (L1, [2], 1, ())])
+    spec = build_penalty([(GROUP, [0, 1], 0), (L1, [2], 1)])
     assert np.array_equal(stepped(spec, [1.0, 1.0], 1.0, [0.0, 0.0, 0.0]), np.zeros(3))
     assert np.array_equal(stepped(spec, [0.0, 0.0], 1.0, [0.0, 0.0, 2.0]), [0.0, 0.0, 2.0])
     assert np.isnan(stepped(spec, [1.0, 1.0], 1.0, [np.nan, 1.0, np.nan])[[0, 2]]).all()
@@ -126,7 +101,7 @@ def repeat(spec, weights, v, out, times):
     for _ in range(times):
         prox(spec, weights, 0.1, v)
         penalty_values(spec, v, out)
-        v[0] += prox_value(spec, weights, v)
+        v[0] += out[0]
 
 
 def test_proximal_steps_do_not_allocate(rng: np.random.Generator) -> None:

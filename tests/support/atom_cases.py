@@ -24,6 +24,12 @@ MOSTLY_ZERO = np.kron(np.eye(100), np.ones((1, 3)))[:, :3]
 REAL, POSITIVE, SMALL = "real", "positive", "small"
 
 
+def assign(block: Block, vector: np.ndarray) -> None:
+    """Set the values of a block's leaves."""
+    for leaf, value in block.unpack(vector).items():
+        leaf.save_value(value.copy())
+
+
 class Leaves:
     """An upper vector, a lower matrix and a parameter, as the three blocks of a model."""
 
@@ -43,7 +49,7 @@ class Leaves:
         }[domain]
         point = [draw(3), draw(6), rng.uniform(1.0, 2.0, size=2)]
         for block, vector in zip(self.blocks, point, strict=True):
-            block.assign(vector)
+            assign(block, vector)
         return point
 
 

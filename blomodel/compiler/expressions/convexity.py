@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cvxpy as cp
 from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
-from cvxpy.atoms.elementwise.power import Power
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.atoms import sigmoid
+from blomodel.compiler.atoms import Smoothness, traits_of
 from blomodel.text.shorten import shorten
 
-_SMOOTH = (
-    cp.exp,
-    cp.log,
-    cp.log1p,
-    cp.logistic,
-    cp.log_sum_exp,
-    cp.entr,
-    cp.kl_div,
-    cp.rel_entr,
-    cp.xexp,
-    cp.quad_over_lin,
-    cp.QuadForm,
-    sigmoid,
-)
-_GUARDED = (
-    cp.exp,
-    cp.log,
-    cp.log1p,
-    cp.logistic,
-    cp.log_sum_exp,
-    cp.entr,
-    cp.QuadForm,
-    cp.abs,
-    cp.huber,
-    cp.max,
-    cp.maximum,
-    cp.norm1,
-    cp.norm_inf,
-    sigmoid,  # of x only: cvxpy's rules call it convex in nothing
-)
 _WHAT_WORKS = (
     "restate it with atoms whose convexity cvxpy's rules recognise "
     "(for instance cp.logistic(z) for log(1 + exp(z)), cp.sum_squares, cp.quad_form, cp.norm), "
@@ -85,9 +54,7 @@ def deepest_unknown(expression: cp.Expression) -> cp.Expression:
 
 def is_smooth(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]) -> bool:
     """Whether second derivatives exist wherever the expressions are defined."""
-    return all(map(_is_smooth, terms)) and all(
-        _is_smooth(argument) for constraint in constraints for argument in constraint.args
-    )
+    return _holds(lambda atom: traits_of(atom).smoothness(atom) is Smoothness.TWICE, terms, constraints)
 
 
 def is_guarded(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]) -> bool:
@@ -95,33 +62,19 @@ def is_guarded(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]
 
     So for log(y), which gives none for y < 0; not for inv_pos(y) = 1/y, which does.
     """
-    return all(map(_is_guarded, terms)) and all(
-        _is_guarded(argument) for constraint in constraints for argument in constraint.args
-    )
+    return _holds(lambda atom: traits_of(atom).is_guarded(atom), terms, constraints)
 
 
-def _is_guarded(expression: cp.Expression) -> bool:
-    if isinstance(expression, Power):
-        exponent = float(expression.p.value)
-        guarded = exponent % 1 != 0 or (exponent % 2 == 0 and exponent > 0) or exponent == 1
-    elif isinstance(expression, cp.quad_over_lin):
-        guarded = arguments(expression)[1].is_constant()
-    else:
-        guarded = not arguments(expression) or isinstance(expression, (AffAtom, *_GUARDED))
-    return guarded and all(map(_is_guarded, arguments(expression)))
-
-
-def _is_smooth(expression: cp.Expression) -> bool:
-    if not arguments(expression):
-        return True
-    if isinstance(expression, Power):
-        smooth = _is_smooth_power(expression)
-    else:
-        smooth = isinstance(expression, (AffAtom, *_SMOOTH))
-    return smooth and all(map(_is_smooth, arguments(expression)))
-
-
-def _is_smooth_power(expression: Power) -> bool:
-    exponent = expression.p.value
-    # Even powers are smooth everywhere, the others inside their domain.
-    return exponent is not None and not 1 < float(exponent) < 2
+def _holds(
+    question: Callable[[Any], bool], terms: Sequence[cp.Expression], constraints: Sequence[Constraint]
+) -> bool:
+    """Whether the answer is yes for every atom in the terms and constraints that is not constant."""
+    waiting: list[Any] = [*terms, *(argument for item in constraints for argument in item.args)]
+    while waiting:
+        part = waiting.pop()
+        if not part.args or part.is_constant():
+            continue
+        if not question(part):
+            return False
+        waiting += part.args
+    return True

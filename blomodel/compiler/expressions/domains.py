@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import cvxpy as cp
-from cvxpy.atoms.elementwise.power import Power
-from cvxpy.atoms.quad_over_lin import quad_over_lin
 from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.atoms import traits_of
 
 
 def hidden_domains(parts: Sequence[cp.Expression | Constraint]) -> list[cp.Expression]:
@@ -21,22 +21,10 @@ def hidden_domains(parts: Sequence[cp.Expression | Constraint]) -> list[cp.Expre
     while waiting:
         part = waiting.pop()
         waiting += part.args
-        if isinstance(part, Power) and not _has_even_or_trivial_exponent(part):
-            found.append(part.args[0])
-        if isinstance(part, quad_over_lin):
-            found.append(part.args[1])
+        if isinstance(part, Constraint) or not part.args or part.is_constant():
+            continue
+        found += traits_of(part).hidden_domain(part)
     return [argument for argument in found if argument.variables() and not argument.is_nonneg()]
-
-
-def _has_even_or_trivial_exponent(power: Power) -> bool:
-    exponent = power.p.value
-    if exponent is None:
-        return False
-    if exponent in (0, 1):
-        return True
-    is_integer = float(exponent).is_integer()
-    # Roots and other fractional powers have no value at all at negative arguments.
-    return (is_integer and exponent > 0 and exponent % 2 == 0) or not is_integer
 
 
 def first_unproven(

@@ -10,6 +10,8 @@ from cvxpy.atoms.elementwise.power import Power, PowerApprox
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.atoms import TRAITS
+
 
 class Substitution:
     """Replace leaves in expressions and constraints, leaving everything else as it was written."""
@@ -47,6 +49,18 @@ def rewrite(
     if all(new is old for new, old in zip(args, expression.args, strict=True)):
         return expression
     return expression.copy(args)
+
+
+def write_out(expression: cp.Expression, is_known: Callable[[cp.Expression], bool]) -> cp.Expression:
+    """The expression with the definitions of its atoms in the place of those that are not known."""
+
+    def replace(part: cp.Expression) -> cp.Expression | None:
+        traits = TRAITS.get(type(part))
+        if traits is None or traits.definition is None or is_known(part):
+            return None
+        return write_out(traits.definition(part), is_known)
+
+    return rewrite(expression, replace)
 
 
 def squares_for_norms(expression: cp.Expression) -> cp.Expression | None:

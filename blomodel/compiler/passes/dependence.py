@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
 MAX_WORK = 2e7  # elements of all nodes times variables, up to which dependence is looked into
@@ -75,4 +75,6 @@ def _propagate(node: Node, args: list[np.ndarray]) -> np.ndarray:
         count, length, _ = node.data
         of_run = args[0].reshape(count, length, -1).any(axis=1)
         return np.repeat(of_run, node.size // count, axis=0)
-    return np.any(np.concatenate(args), axis=0)[None, :]  # a product of matrices
+    if node.op == op.MATMUL:  # any entry of the product may hold any of the factors' entries
+        return np.any(np.concatenate(args), axis=0)[None, :]
+    raise unknown_instruction(node.op, "the dependence on inputs")

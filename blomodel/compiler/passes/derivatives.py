@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from blomodel.compiler.builder import Piece, TapeBuilder
 from blomodel.compiler.passes.linear_map import linear_map
-from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
 # jacobian() keeps at most this many numbers of dense rows at a time; a larger matrix is first looked
@@ -104,7 +104,9 @@ def _unary_factor(b: TapeBuilder, opcode: int, x: int, out: int) -> int | None:
         case op.NORMCDF:
             density = b.unary(op.EXP, b.scale(-0.5, b.mul(x, x)))
             return b.scale(1.0 / sqrt(2.0 * pi), density)
-    return None  # SIGN is flat
+        case op.SIGN:
+            return None  # flat
+    raise unknown_instruction(opcode, "the derivatives of elementwise functions")
 
 
 def _binary_factors(
@@ -137,7 +139,9 @@ def _binary_factors(
         case op.REL_ENTR:
             ratio = b.div(x, y)
             return b.add(one, b.unary(op.LOG, ratio)), b.unary(op.NEG, ratio)
-    return None, None  # GREATER_EQUAL is flat
+        case op.GREATER_EQUAL:
+            return None, None  # flat
+    raise unknown_instruction(opcode, "the derivatives of functions of two operands")
 
 
 def _scaling(b: TapeBuilder, factor: int, operand_size: int, size: int) -> LinearMap:
@@ -216,7 +220,9 @@ def linearise(b: TapeBuilder, node: Node, out: int) -> list[LinearMap | Selectio
         if node.op == op.NORM:
             direction = b.binary(op.SAFE_DIV, x, b.repeat(out, length), b.size(x))
             return [_run_weights(b, direction, length)]
-    return [None for _ in node.args]  # masks, FREEZE
+    if node.op in (op.FIRST_MAX, op.LARGEST, op.FREEZE):
+        return [None]  # masks are flat, what is frozen counts as constant
+    raise unknown_instruction(node.op, "the derivatives")
 
 
 def _selections(b: TapeBuilder, node: Node) -> list[Selection]:

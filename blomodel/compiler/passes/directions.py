@@ -16,11 +16,13 @@ import numpy as np
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.passes.combination import Combination
 from blomodel.compiler.passes.fusing import LARGE, fuse_products
-from blomodel.compiler.tape import Machinery, Tape, digest
+from blomodel.compiler.tape import Machinery, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 from blomodel.kernels import moves
 
 MOST_VECTORS = 8  # a longer combination costs more passes than instructions for it would
+# Instructions whose only place in the workspace, beside that of their result, is in column 3.
+_ONE_OPERAND = op.UNARY | op.SEGMENTS | {op.FILL}
 Direction = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -292,6 +294,8 @@ def _moved(
         row[3] = move(row[3:4])[0]
         if opcode in op.BINARY or opcode in (op.MATMUL, op.SPARSE):
             row[5] = move(row[5:6])[0]
+        elif opcode not in _ONE_OPERAND:
+            raise unknown_instruction(opcode, "the rearrangement of workspaces")
     return code, integers, [int(place) for place in move(vectors)]
 
 

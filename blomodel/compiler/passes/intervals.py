@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
 Interval = tuple[np.ndarray, np.ndarray]
@@ -74,7 +74,9 @@ def _propagate(node: Node, args: list[Interval]) -> Interval:
         return _matmul(node, *args)
     if node.op == op.SPARSE:
         return _sparse(node, args[0])
-    return _runs(node, args[0])
+    if node.op in op.SEGMENTS:
+        return _runs(node, args[0])
+    raise unknown_instruction(node.op, "interval arithmetic")
 
 
 # Elementwise functions
@@ -111,7 +113,13 @@ def _unary(opcode: int, low: np.ndarray, high: np.ndarray) -> Interval:
         # Within one branch the tangent increases.
         branch = np.floor(low / np.pi + 0.5) == np.floor(high / np.pi + 0.5)
         return np.where(branch, np.tan(low), -np.inf), np.where(branch, np.tan(high), np.inf)
-    # ENTR: rises to 1/e at 1/e, falls after it, is minus infinity below zero.
+    if opcode == op.ENTR:
+        return _entropy(low, high)
+    raise unknown_instruction(opcode, "interval arithmetic of elementwise functions")
+
+
+def _entropy(low: np.ndarray, high: np.ndarray) -> Interval:
+    """Bounds of -x log(x): it rises to 1/e at 1/e, falls after it, is minus infinity below zero."""
     left, right = (_values(op.ENTR, np.maximum(end, 0.0)) for end in (low, high))
     right = np.where(high == np.inf, -np.inf, right)
     top = (low <= 1 / np.e) & (high >= 1 / np.e)
@@ -192,7 +200,9 @@ def _binary(opcode: int, a: Interval, b: Interval, same: bool) -> Interval:
         outside = (a[0] < 0.0) | (b[0] <= 0.0)
         low, high = -entropy[1] - mixed[1], -entropy[0] - mixed[0]
         return low, np.where(outside, np.inf, high)
-    return _power(a, b)
+    if opcode == op.POWER:
+        return _power(a, b)
+    raise unknown_instruction(opcode, "interval arithmetic of functions of two operands")
 
 
 def _power(base: Interval, exponent: Interval) -> Interval:
@@ -239,7 +249,9 @@ def _runs(node: Node, arg: Interval) -> Interval:
         step = -1 if k else 1
         sums = [np.cumsum(end[:, ::step], axis=1)[:, ::step].ravel() for end in (low, high)]
         return sums[0], sums[1]
-    return np.zeros(node.size), np.ones(node.size)  # masks
+    if node.op in (op.FIRST_MAX, op.LARGEST):  # masks
+        return np.zeros(node.size), np.ones(node.size)
+    raise unknown_instruction(node.op, "interval arithmetic of runs")
 
 
 def _matmul(node: Node, left: Interval, right: Interval) -> Interval:

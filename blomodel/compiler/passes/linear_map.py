@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
+
+# Instructions that are not linear, or linear but not carried along here (a product of several columns).
+_OTHERS = op.UNARY | op.BINARY | op.SEGMENTS | {op.MATMUL, op.SPARSE, op.FREEZE}
 
 
 def linear_map(tape: Tape, names: Sequence[str], point: Sequence[np.ndarray]) -> sp.csr_array | None:
@@ -86,7 +89,9 @@ def _carried(
         return sums @ _given(first, count * length, width)
     if node.op == op.SPARSE and node.data[1] == 1:
         return sp.csr_array(node.data[0].csr @ first)
-    return None
+    if node.op in _OTHERS:
+        return None
+    raise unknown_instruction(node.op, "the matrix of a linear tape")
 
 
 def _given(part: sp.csr_array | None, size: int, width: int) -> sp.csr_array:

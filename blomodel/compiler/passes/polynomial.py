@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
 ABSENT, CONSTANT, AFFINE, NONLINEAR = range(4)  # classes of coefficients
@@ -53,7 +53,7 @@ def polynomial(tape: Tape, variable: str = "y", coefficient: str = "x") -> Polyn
         if node.op == op.INPUT:
             states.append(_leaf(tape.input_names[node.data], node.size, variable, coefficient))
         else:
-            states.append(_propagate(tape, node, [states[arg] for arg in node.args]))
+            states.append(_propagate(node, [states[arg] for arg in node.args]))
     result = states[tape.output]
     classes = np.where(result.other[:, None], NONLINEAR, result.classes).astype(int)
     present = np.where(classes > 0, np.arange(3), 0)
@@ -70,7 +70,7 @@ def _leaf(name: str, size: int, variable: str, coefficient: str) -> _State:
     return _State(classes, np.zeros(size, dtype=bool))
 
 
-def _propagate(tape: Tape, node: Node, args: list[_State]) -> _State:
+def _propagate(node: Node, args: list[_State]) -> _State:
     if node.op == op.CONSTANT:
         classes = np.zeros((node.size, 3), dtype=np.int8)
         classes[:, 0] = node.data != 0.0
@@ -91,8 +91,15 @@ def _propagate(tape: Tape, node: Node, args: list[_State]) -> _State:
     if node.op in (op.FILL, op.SELECT, op.SUM, op.CUMSUM, op.SPARSE):
         indicators = np.concatenate([_indicators(arg) for arg in args])
         return _from_indicators(_join(node, indicators))
+    if node.op in (op.SEGMENT_MAX, op.FIRST_MAX, op.NORM, op.LARGEST):
+        return _nonlinear_in_runs(node, args[0])
+    raise unknown_instruction(node.op, "the classes of polynomials")
+
+
+def _nonlinear_in_runs(node: Node, arg: _State) -> _State:
+    """Any function of each run of the argument, one value or one for each element."""
     count, length, _ = node.data
-    indicators = _indicators(args[0]).reshape(count, length, -1)
+    indicators = _indicators(arg).reshape(count, length, -1)
     run = _nonlinear([_from_indicators(np.logical_or.reduce(indicators, axis=1))])
     if node.size == count:
         return run

@@ -37,7 +37,6 @@ class PenaltyEvaluation:
     lower_multipliers: np.ndarray
     multipliers: np.ndarray  # of the lower rows in the penalised minimisation
     lower_status: InnerStatus
-    penalised_status: InnerStatus
 
     @property
     def is_finite(self) -> bool:
@@ -80,7 +79,6 @@ class ReducedPenalty:
             lower_multipliers=model.split_duals(lower.duals),
             multipliers=model.split_duals(penalised.duals),
             lower_status=lower.status,
-            penalised_status=penalised.status,
         )
 
     def with_chosen_multipliers(self, found: PenaltyEvaluation) -> PenaltyEvaluation:
@@ -126,7 +124,6 @@ class ReducedPenalty:
             else np.zeros(n_rows),
             multipliers=np.zeros(n_rows),
             lower_status=lower.status,
-            penalised_status=penalised.status,
         )
 
 

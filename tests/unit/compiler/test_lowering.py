@@ -135,7 +135,7 @@ def test_unknown_atom_is_named_with_its_surroundings() -> None:
         lower([expression], leaves.blocks)
     text = str(caught.value)
     assert "'lambda_max'" in text
-    assert "3.0 * lambda_max(y @ y.T)" in text
+    assert "3 * lambda_max(y @ y.T)" in text
     assert "quadratic forms" in text
 
 

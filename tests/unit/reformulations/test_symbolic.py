@@ -7,7 +7,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from atom_cases import CASES, Leaves
+from atom_cases import CASES, Leaves, assign
 from reformulation_problems import needs_solver
 
 from blomodel.compiler.lowering import lower
@@ -68,7 +68,7 @@ def test_agrees_with_finite_differences(case):
         values = []
         for step in (1e-6, -1e-6):
             for block, base, way in zip(leaves.blocks, point, direction, strict=True):
-                block.assign(base + step * way)
+                assign(block, base + step * way)
             values.append(weights @ flat(expression))
         slope = (values[0] - values[1]) / 2e-6
         expected = exact @ np.concatenate(direction[:2])

@@ -152,13 +152,13 @@ def test_lower_set_and_coupling() -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda x: [cp.norm(x) <= 1, x >= 0], "PnormApprox(x, 2) <= 1.0"),
-        (lambda x: [cp.norm(x) <= 1, cp.norm(x - 1) <= 1], "PnormApprox(x, 2) <= 1.0"),
-        (lambda x: [cp.norm(np.diag([1, 2, 3]) @ x) <= 1], "PnormApprox"),
-        (lambda x: [cp.quad_form(x, np.diag([1.0, 2.0, 3.0])) <= 1], "QuadForm"),
+        (lambda x: [cp.norm(x) <= 1, x >= 0], "norm(x, 2) <= 1"),
+        (lambda x: [cp.norm(x) <= 1, cp.norm(x - 1) <= 1], "norm(x, 2) <= 1"),
+        (lambda x: [cp.norm(np.diag([1, 2, 3]) @ x) <= 1], "norm("),
+        (lambda x: [cp.quad_form(x, np.diag([1.0, 2.0, 3.0])) <= 1], "quad_form("),
         (lambda x: [cp.norm(x[:2]) <= x[2]], "<= x[2]"),
         (lambda x: [cp.norm1(x - 1) <= 1], "norm1"),
-        (lambda x: [cp.norm(x, 3) <= 1], "Pnorm"),
+        (lambda x: [cp.norm(x, 3) <= 1], "norm("),
         (lambda x: [cp.exp(x[0]) <= x[1]], "exp(x[0])"),
         (lambda x: [cp.diag(x) >> 0], "diag"),
     ],

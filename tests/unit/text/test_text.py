@@ -6,7 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from blomodel.text import expressions, layout
+from blomodel.text import layout
+from blomodel.text.mathematics import plain
 
 x, y = cp.Variable(name="x"), cp.Variable(name="y")
 z = cp.Variable(3, name="z")
@@ -35,7 +36,7 @@ A = cp.Constant(np.eye(3), name="A")
         (cp.quad_form(z, A), "quad_form(z, A)"),
         (cp.norm(z), "norm(z, 2)"),
         (cp.norm1(z), "norm1(z)"),
-        (cp.multiply(b, z), "b * z"),
+        (cp.multiply(b, z), "multiply(b, z)"),
         (z[1] + cp.sum(z), "z[1] + sum(z)"),
         (cp.sum(Z, axis=0), "sum(Z, 0)"),
         (Z.T @ Z, "Z.T @ Z"),
@@ -44,11 +45,11 @@ A = cp.Constant(np.eye(3), name="A")
     ],
 )
 def test_expression(expression: cp.Expression, written: str) -> None:
-    assert expressions.expression(expression) == written
+    assert plain(expression) == written
 
 
 def test_label_replaces_the_expression() -> None:
-    assert expressions.expression((x + y).set_label("total") * 2) == "total * 2"
+    assert plain((x + y).set_label("total") * 2) == "total * 2"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_label_replaces_the_expression() -> None:
     ],
 )
 def test_constraint(constraint: cp.Constraint, written: str) -> None:
-    assert expressions.constraint(constraint) == written
+    assert plain(constraint) == written
 
 
 def test_table_needs_no_trailing_spaces() -> None:
