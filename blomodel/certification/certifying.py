@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import STATIONARY, LocalFacts, study_neighbourhood
@@ -38,11 +38,11 @@ def certify_point(
     tolerance: float,
     bound: float | None = None,
     bound_source: str = "",
-    deadline: float = np.inf,
+    deadline: Deadline = NEVER,
 ) -> Certificate:
     """Check the point given as flat vectors. ``bound`` is for the minimised upper objective.
 
-    After ``deadline``, a value of ``time.perf_counter()``, nothing is claimed beyond feasibility.
+    After ``deadline`` nothing is claimed beyond feasibility.
     """
     model = problem.model
     reasons: list[str] = []
@@ -57,7 +57,7 @@ def certify_point(
     finally:
         for leaf, value in saved:
             leaf.save_value(value)
-    lower = check_lower(problem, x, y)
+    lower = check_lower(problem, x, y, deadline)
     gap = np.inf
     if lower.y is not None:
         gap = (g_value - lower.value) / _gap_unit(problem, x, y, lower.value)
@@ -155,12 +155,12 @@ def _claim(
 
 
 def _study(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: float
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: Deadline
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = problem.model, problem.parameter_values()
     size = x.size + y.size + len(model.lower_in) + len(model.lower_eq)
-    if time.perf_counter() + dense_seconds(size) > deadline:
+    if deadline.remaining < dense_seconds(size):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
     unique = looks_unique(problem, x, y, multipliers)

@@ -175,19 +175,11 @@ class QuadraticProgram:
             b = self._read_b(x, p)
             if not self._b_moves:
                 self._b = b
-        point = solver.solve(q, b, warm, accuracy)
-        if not point.status.has_point:
-            return Answer.without_point(point.status, self.n, point.reason, point.iterations)
-        return Answer(
-            point.status,
-            float(weights @ self.lagrangian.terms(x, point.y, p)),
-            point.y,
-            self.lagrangian.split(point.multipliers),
-            point.iterations,
-            point.multipliers,
-            point.reason,
-            point.solver,
-        )
+        answer = solver.solve(q, b, warm, accuracy)
+        if answer.multipliers is not None:
+            answer.value = float(weights @ self.lagrangian.terms(x, answer.y, p))
+            answer.duals = self.lagrangian.split(answer.multipliers)
+        return answer
 
     def _not_convex(self, P: sp.csc_array) -> str:
         if not np.isfinite(P.data).all():
