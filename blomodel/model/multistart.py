@@ -85,6 +85,7 @@ class MultistartLower:
     """
 
     kind = "nonconvex"
+    served_by = "local searches from many starts"
 
     def __init__(
         self, model: Model, reason: str = "", seed: int = 0, objective: Tape | None = None

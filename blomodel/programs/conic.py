@@ -25,6 +25,7 @@ from blomodel.programs.newton import NewtonMinimiser
 from blomodel.programs.objective import WeightedObjective
 from blomodel.programs.points import pack_or_generic
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import describe
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import InnerSolver
@@ -171,6 +172,12 @@ class ConicProgram:
     def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
         """Not defined for objectives that are not quadratic."""
         return np.nan
+
+    @property
+    def served_by(self) -> str:
+        """Who answers, in the order in which they are asked."""
+        cone_solvers = describe(ProblemClass.CONIC, self.n, 0)
+        return cone_solvers if self.newton is None else f"Newton's method, then {cone_solvers}"
 
     # -- solving -----------------------------------------------------------------------------
 

@@ -18,7 +18,9 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.programs.lagrangian import Lagrangian
 from blomodel.programs.points import corner_points, generic_points
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import describe
 from blomodel.solvers.quadratic import QuadraticSolver
+from blomodel.solvers.question import ProblemClass
 from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
@@ -129,6 +131,11 @@ class QuadraticProgram:
             + ". Restate it with a positive semidefinite quadratic part, or use method "
             "'value-cuts'."
         )
+
+    @property
+    def served_by(self) -> str:
+        """Who answers, in the order in which they are asked."""
+        return describe(ProblemClass[self.kind], self.n, len(self.lagrangian.equality))
 
     # -- solving -----------------------------------------------------------------------------
 

@@ -20,7 +20,12 @@ import cvxpy as cp
 import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
-from blomodel.errors import MissingPackageError, SolverError
+from blomodel.errors import (
+    BlomodelError,
+    MissingPackageError,
+    SolverError,
+    UnknownSettingError,
+)
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.cascade import CASCADES
 from blomodel.solvers.choice import Preferred, count
@@ -101,10 +106,10 @@ class NonlinearSolver(InnerSolver):
         options = self.quiet_options(max(question.deadline.remaining, 1e-3)) | self.options
         try:
             with self.told_of_interrupts(), _no_lost_interrupt():
-                status = _search(problem, self.name, options)
+                status = self._search(problem, options)
             if status == INTERRUPTED:
                 raise KeyboardInterrupt
-        except (KeyboardInterrupt, SolverError):
+        except (KeyboardInterrupt, BlomodelError):
             _restore(before)
             raise
         meaning = _STATUS.get(status, InnerStatus.FAILED)
@@ -116,22 +121,28 @@ class NonlinearSolver(InnerSolver):
         value = np.nan if problem.value is None else float(problem.value)
         return Answer(meaning, value, y, reason=status, solver=self.name)
 
-
-def _search(problem: cp.Problem, name: str, options: dict[str, Any]) -> str:
-    """Let cvxpy call the solver; its word for the outcome."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
-        try:
-            problem.solve(nlp=True, solver=name.upper(), **options)
-        except cp.SolverError:
-            return str(cp.settings.SOLVER_ERROR)
-        except (NotImplementedError, ValueError, IndexError) as error:
-            raise SolverError(
-                f"cvxpy could not hand the problem to {name}: {error}. Rewrite the expression "
-                "it names with vectors and matrices of at most two dimensions and common atoms, or use "
-                "method 'auto'."
-            ) from error
-    return str(problem.status)
+    def _search(self, problem: cp.Problem, options: dict[str, Any]) -> str:
+        """Let cvxpy call the solver; its word for the outcome."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
+            try:
+                problem.solve(nlp=True, solver=self.name.upper(), **options)
+            except cp.SolverError:
+                return str(cp.settings.SOLVER_ERROR)
+            except (TypeError, KeyError) as error:
+                if not self.options:
+                    raise
+                raise UnknownSettingError(
+                    f"The solver {self.name!r} does not take the options {self.options!r}: {error}. See "
+                    "its manual for their names and values."
+                ) from error
+            except (NotImplementedError, ValueError, IndexError) as error:
+                raise SolverError(
+                    f"cvxpy could not hand the problem to {self.name}: {error}. Rewrite the expression "
+                    "it names with vectors and matrices of at most two dimensions and common atoms, or "
+                    "use method 'auto'."
+                ) from error
+        return str(problem.status)
 
 
 @contextmanager

@@ -94,4 +94,8 @@ class OSQP(InnerSolver):
     def try_options(cls, options: Mapping[str, Any]) -> None:
         """Set up the smallest program with them."""
         one, zero = sp.csc_matrix(np.ones((1, 1))), np.zeros(1)
-        osqp.OSQP().setup(P=one, q=zero, A=one, l=zero, u=zero, **({"verbose": False} | dict(options)))
+        settings = {"verbose": False} | dict(options)
+        try:
+            osqp.OSQP().setup(P=one, q=zero, A=one, l=zero, u=zero, **settings)
+        except osqp.OSQPException as error:
+            raise ValueError("OSQP says above which value is impossible") from error

@@ -68,14 +68,15 @@ class InnerSolver(ABC):
     def check_options(cls, options: Mapping[str, Any]) -> None:
         """Raise UnknownSettingError for an option that the solver does not have or does not take."""
         known = cls.known_options()
-        for option in options if known is not None else ():
-            assert known is not None
-            if option not in known:
-                listed = f"Known ones: {', '.join(sorted(known))}." if known else "It has no options."
-                hint = f" did you mean {nearest(str(option), sorted(known))!r}?" if known else ""
-                raise UnknownSettingError(
-                    f"The solver {cls.name!r} has no option {option!r};{hint} {listed}"
-                )
+        unknown = [] if known is None else [option for option in options if option not in known]
+        if unknown and not known:
+            raise UnknownSettingError(f"The solver {cls.name!r} has no options, so not {unknown[0]!r}.")
+        if unknown and known:
+            names = sorted(known)
+            raise UnknownSettingError(
+                f"The solver {cls.name!r} has no option {unknown[0]!r}; did you mean "
+                f"{nearest(str(unknown[0]), names)!r}? Known ones: {', '.join(names)}."
+            )
         try:
             cls.try_options(options)
         except (TypeError, ValueError, OverflowError) as error:

@@ -18,6 +18,7 @@ import pytest
 
 from blomodel.compiler import rules
 from blomodel.methods.run import registry
+from blomodel.solvers.registry import SOLVERS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -59,9 +60,10 @@ def comparable(output: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    # One page registers an atom and a method of its own, which other tests must not meet.
+    # One page registers an atom, a method and a solver of its own, which other tests must not meet.
     monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
     monkeypatch.setattr(registry.METHODS, "_entries", dict(registry.METHODS.items()))
+    monkeypatch.setattr(SOLVERS, "_entries", dict(SOLVERS.items()))
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
         run_block(block, page, names)
