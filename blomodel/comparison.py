@@ -178,7 +178,7 @@ def compare(
     # Compiled beforehand, so that the first method does not pay for it out of its time limit; a model
     # that cannot be compiled is reported by each method.
     with contextlib.suppress(BlomodelError):
-        _ = problem.model.lower_solver
+        problem.model.compile_lower()
     try:
         for name, chosen in plan:
             with event.install_recorder("numba:compile") as compilations:

@@ -51,6 +51,10 @@ class UnknownSettingError(BlomodelError, TypeError):
     """The method has no setting of this name, or the value cannot be one."""
 
 
+class UnknownSolverError(UnknownSettingError):
+    """No inner solver has this name."""
+
+
 class SolverError(BlomodelError, RuntimeError):
     """A numerical solver failed in a way that leaves no answer to report."""
 

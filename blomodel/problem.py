@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -217,6 +217,8 @@ class BilevelProblem:
         tolerance: float = 1e-6,
         seed: int = 0,
         n_jobs: int = 1,
+        solver: str | None = None,
+        solver_opts: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> float:
         """Solve, set every variable's value, and certify the answer.
@@ -238,6 +240,12 @@ class BilevelProblem:
             Processes that search from several starts at once, where the method has any; -1: one for
             each core. Above 1 this needs joblib, whose ``parallel_config`` also sends the searches to
             a Dask or Ray cluster.
+        solver : str, optional
+            The inner solver to ask first, in any case: "active-set", "osqp", "clarabel", "highs",
+            "ipopt", "uno", "slsqp", or one of your own. It is asked for the problems that it takes;
+            where it fails, the usual ones follow. ``solution.inner_solvers`` tells who answered.
+        solver_opts : dict, optional
+            Options of that solver, in its own words.
         **settings
             Settings of the method.
 
@@ -248,9 +256,11 @@ class BilevelProblem:
         """
         from blomodel.solve.progress import show_progress
         from blomodel.solve.solving import solve_problem
+        from blomodel.solvers.choice import choose_solver
         from blomodel.solvers.threads import one_blas_thread
 
         began = time.perf_counter()
+        choice = choose_solver(solver, solver_opts)
         shown = show_progress(
             self, method, verbose, time_limit=time_limit, max_iterations=max_iterations
         )
@@ -265,6 +275,7 @@ class BilevelProblem:
                 tolerance=tolerance,
                 seed=seed,
                 n_jobs=n_jobs,
+                choice=choice,
                 settings=settings,
             )
 

@@ -60,6 +60,9 @@ class Solution:
         place of y. Papers on first-order methods report this one; nothing is certified about it.
     certificate : Certificate or None
         The check of the answer.
+    inner_solvers : dict
+        How many inner problems each solver answered, by name: the lower level at many x, pieces of the
+        KKT conditions, the certificate's check.
     problem : BilevelProblem or None
         What was solved; left behind when a solution is pickled, with ``background`` in its place.
     """
@@ -84,6 +87,7 @@ class Solution:
     iterate: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     certificate: Certificate | None = field(default=None, repr=False)
     problem: BilevelProblem | None = field(default=None, repr=False)
+    inner_solvers: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def total_time(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.arrays import dense
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
@@ -62,13 +62,13 @@ def certify_point(
     tolerance: float,
     bound: float | None = None,
     bound_source: str = "",
-    deadline: float = np.inf,
+    deadline: Deadline = NEVER,
 ) -> Certificate:
     """Check a point of ``problem.levels``. ``bound`` is for the minimised upper objective.
 
-    After ``deadline``, a value of ``time.perf_counter()``, nothing is claimed beyond feasibility.
+    After ``deadline`` nothing is claimed beyond feasibility.
     """
-    checks = _measure(problem, point)
+    checks = _measure(problem, point, deadline)
     lower = checks.lower
     reasons = _objections(problem, checks, tolerance)
     accepted = not reasons
@@ -100,7 +100,7 @@ def certify_point(
     )
 
 
-def _measure(problem: BilevelProblem, point: Point) -> _Checks:
+def _measure(problem: BilevelProblem, point: Point, deadline: Deadline) -> _Checks:
     """Objectives, violations and gaps, from the problem as it was stated."""
     with kept_values(problem.variables):
         point.assign()
@@ -109,7 +109,7 @@ def _measure(problem: BilevelProblem, point: Point) -> _Checks:
         above = _violation(problem.constraints, problem.levels.upper)
         below = _violation(problem.lower.constraints, problem.levels.lower)
         own_values = follower_values(problem.followers)
-    lower = check_lower(problem, point.x, point.y)
+    lower = check_lower(problem, point.x, point.y, deadline)
     gap, follower_gaps = np.inf, {}
     if lower.y is not None:
         unit = _gap_unit(problem, point.x, point.y, lower.value)
@@ -198,11 +198,11 @@ def _claim(
 
 
 def _study(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: float
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: Deadline
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = problem.plain_model, problem.parameter_values()
-    if time.perf_counter() + dense_seconds(x.size + model.lower_size) > deadline:
+    if deadline.remaining < dense_seconds(x.size + model.lower_size):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
     unique = looks_unique(model, p, x, y, multipliers)

@@ -14,11 +14,13 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.choice import count
+from blomodel.solvers.clarabel import tolerance_options
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
@@ -41,14 +43,17 @@ class LowerCheck:
     reason: str = ""  # why there is no minimiser
 
 
-def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
+def check_lower(
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, deadline: Deadline = NEVER
+) -> LowerCheck:
     """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
 
-    Where its convexity is not certain: by local searches, one of them from ``y``.
+    Where its convexity is not certain: by local searches, one of them from ``y``, of which there are few
+    after ``deadline``. Which solver the user prefers makes no difference to cvxpy and Clarabel here.
     """
     model, stated = problem.plain_model, problem.plain_chain.end
-    if isinstance(model.lower_solver, MultistartLower):
-        return _search_lower(problem, x, y)
+    if not model.is_convex_below:
+        return _search_lower(problem, x, y, deadline)
     values = stated.levels.x.unpack(x).values()
     substitute = Substitution(stated.levels.upper, [*map(cp.Constant, values)])
     # A solver's tolerances are absolute for small objectives: bring such a one to size.
@@ -63,7 +68,7 @@ def check_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerC
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
-    return _search_lower(problem, x, y)
+    return _search_lower(problem, x, y, deadline)
 
 
 def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
@@ -74,10 +79,12 @@ def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> floa
     return float(max((change.max(initial=0) for change in finite), default=0.0))
 
 
-def _search_lower(problem: BilevelProblem, x: np.ndarray, y: np.ndarray) -> LowerCheck:
+def _search_lower(
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, deadline: Deadline
+) -> LowerCheck:
     """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
     model, p = problem.plain_model, problem.parameter_values()
-    answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9)
+    answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9, deadline=deadline)
     by = "the exact quadratic form of the lower level"
     if is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
@@ -96,6 +103,8 @@ def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> Lower
     with kept_values(block.leaves):
         block.assign(given)
         is_solved = any(_has_settled(lower, tolerance) for tolerance in TOLERANCES)
+        if is_solved:
+            count("clarabel")
         if is_solved and lower.status == cp.OPTIMAL:
             y = block.pack()
     if not is_solved:
@@ -111,11 +120,10 @@ def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> Lower
 
 def _has_settled(lower: cp.Problem, tolerance: float) -> bool:
     """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
-    limits = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
-            lower.solve(solver=cp.CLARABEL, max_iter=200, **limits)
+            lower.solve(solver=cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
     except cp.SolverError:
         return False
     return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.deadline import Deadline
 from blomodel.model.model import Model
 from blomodel.solvers.complementarity import (
     ComplementarityQP,
@@ -211,7 +212,7 @@ def _minimise(cone: ComplementarityQP, linear: np.ndarray, **changes: object) ->
         "rows": cone.rows, "columns": cone.columns,
     }  # fmt: skip
     problem = ComplementarityQP(q=linear, **{**parts, **changes})
-    result = solve_globally(problem, node_limit=500, time_limit=2.0)
+    result = solve_globally(problem, node_limit=500, deadline=Deadline.after(2.0))
     if result.status is ComplementarityStatus.OPTIMAL:
         return float(result.value)
     return np.inf if result.status is ComplementarityStatus.INFEASIBLE else None

@@ -68,7 +68,7 @@ class Gam:
                 lower.slope_y, lower.curve_xy, lower.curve_yy, lower.x_set.spec, lower.low, settings, x,
                 y, weights, memory, space, matrix,
             )  # fmt: skip
-            if memory[4] == 1.0 and run.model.solve_lower(trial, run.p, y)[0].status.has_point:
+            if memory[4] == 1.0 and run.solve_lower(trial, y)[0].status.has_point:
                 # Only the active set method found no answer there: shorter steps will do.
                 settings[3], memory[4] = 0.0, 0.0
                 return loop(count + done - int(memory[3]))
@@ -126,7 +126,7 @@ class ActiveGradient:
         """Value and gradient at x."""
         run, model, p = self.run, self.run.model, self.run.p
         run.evaluations += 1
-        answer, _ = model.solve_lower(x, p, self._near)
+        answer, _ = run.solve_lower(x, self._near)
         if not answer.status.has_point:
             return ActiveEvaluation(x, self._near, np.inf, np.zeros(x.size), answer.status)
         y = self._near = np.array(answer.y, dtype=float)

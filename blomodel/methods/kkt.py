@@ -12,9 +12,9 @@ from blomodel.methods.run.registry import method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, find_starts
 from blomodel.methods.search.pieces import improve_by_pieces
-from blomodel.model.multistart import MultistartLower
 from blomodel.reformulations.mpec import LowerConditions, build_problem
-from blomodel.solvers.nlp import choose_solver, solve_nonlinear
+from blomodel.solvers.nlp import nonlinear_solver, solve_nonlinear
+from blomodel.solvers.registry import InnerSolver
 
 LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
 SAME = 1e-5  # relative distance below which two ends count as one
@@ -40,15 +40,14 @@ class KKT:
     reference: ClassVar[str] = "relaxation: Scholtes (2001); IPOPT: Waechter and Biegler (2006)"
     allows_nonconvex_lower: ClassVar[bool] = True
 
-    solver: str | None = setting(None, '"ipopt" or "uno"; None: the first that is installed')
     n_starts: int = setting(5, "start points", minimum=1)
 
     def run(self, run: Run) -> None:
         """Follow t to zero from several starts."""
-        solver = choose_solver(self.solver, f"method {self.name!r}")
+        solver = nonlinear_solver(f"method {self.name!r}")
         conditions = LowerConditions(run.model)
         problem = build_problem(conditions)
-        run.note(f"nonlinear solver: {solver}")
+        run.note(f"nonlinear solver: {solver.name}")
         first_ends: list[np.ndarray] = []
         agreement = 0
         for start in find_starts(run, self.n_starts):
@@ -67,7 +66,7 @@ class KKT:
     def _follow(
         self,
         run: Run,
-        solver: str,
+        solver: InnerSolver,
         conditions: LowerConditions,
         problem: cp.Problem,
         start: Point,
@@ -76,14 +75,14 @@ class KKT:
         """Drive t to zero from one start; the upper objective reached, None if there is none."""
         conditions.start(*start, run.p)
         # A lower level that is not convex is searched from many starts, so only the end pays for it.
-        is_convex = not isinstance(run.model.lower_solver, MultistartLower)
+        is_convex = run.model.is_convex_below
         if is_convex:
             self._answer_below(run, *start)
         levels = LEVELS if conditions.has_complementarity else LEVELS[-1:]
         point = None
         for level in levels:
             conditions.relaxation.value = level
-            answer = solve_nonlinear(problem, solver, time_limit=run.remaining)
+            answer = solve_nonlinear(problem, solver, run.deadline)
             run.evaluations += 1
             if answer.has_point:
                 point = conditions.point() or point
@@ -112,7 +111,7 @@ class KKT:
     def _answer_below(run: Run, x: np.ndarray, y: np.ndarray) -> None:
         """Propose x with the lower level's own answer, which t > 0 leaves y away from."""
         x = np.clip(x, *run.model.bounds(run.p))
-        answer, _ = run.model.solve_lower(x, run.p, y)
+        answer, _ = run.solve_lower(x, y)
         if answer.status.has_point:
             run.propose(x, answer.y, "lower answer at the x of the KKT conditions")
         else:

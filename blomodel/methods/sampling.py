@@ -57,7 +57,7 @@ class Search:
 
     def _look(self, x: np.ndarray) -> None:
         run, model = self.run, self.run.model
-        answer, _ = model.solve_lower(x, run.p, self._near)
+        answer, _ = run.solve_lower(x, self._near)
         run.evaluations += 1
         run.tried.append((x, answer.status))
         if not answer.status.has_point:

@@ -110,7 +110,7 @@ class ValueCuts:
         """Keep (x, y) if the lower level does; return its own answer, which is a new cut."""
         x = np.clip(x, *run.model.bounds(run.p))
         y = np.clip(y, *run.model.y_bounds)
-        answer, _ = run.model.solve_lower(x, run.p, y)
+        answer, _ = run.solve_lower(x, y)
         if not answer.status.has_point:
             run.tried.append((x, answer.status))
             return None

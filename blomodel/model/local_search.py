@@ -1,13 +1,17 @@
-"""Local minimisation of the lower objective at one x, over all of y or over some of its elements."""
+"""One local search of a lower level that is not convex, at one x, by SciPy or an augmented Lagrangian.
+
+Over all of y or over some of its elements; ``multistart.py`` makes many of them.
+"""
 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from blomodel.basics.deadline import NEVER, Deadline
 
 if TYPE_CHECKING:
     from blomodel.model.multistart import MultistartLower
@@ -35,12 +39,18 @@ class LocalSearch:
     """
 
     def __init__(
-        self, lower: MultistartLower, x: np.ndarray, p: np.ndarray, weight: float, accuracy: float
+        self,
+        lower: MultistartLower,
+        x: np.ndarray,
+        p: np.ndarray,
+        weight: float,
+        accuracy: float,
+        deadline: Deadline = NEVER,
     ) -> None:
         self.objective, self.slope = lower.objective, lower.slope
         self.x, self.p = x, p
         self.weight, self.accuracy = weight, accuracy
-        self.deadline, self.is_cut = lower.deadline, False
+        self.deadline, self.is_cut = deadline, False
         n = lower.n
         self.free, self.base = np.arange(n), np.zeros(n)
         self.low, self.high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -156,10 +166,10 @@ class LocalSearch:
         options = {"maxiter": 1000, "maxcor": 20, "ftol": 1e-15, "gtol": min(1e-9, self.accuracy)}
         from scipy.optimize import minimize
 
-        latest = max(self.deadline, time.perf_counter() + LONG)
+        latest = max(self.deadline, Deadline.after(LONG))
 
         def stop_when_late(_: np.ndarray) -> None:
-            if time.perf_counter() > latest:
+            if latest.is_over:
                 self.is_cut = True
                 raise StopIteration
 

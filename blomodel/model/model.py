@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
@@ -144,17 +145,44 @@ class Model:
             self.multistart.reason = str(error)
             return self.multistart
 
+    @property
+    def is_convex_below(self) -> bool:
+        """Whether the lower level at fixed x is known to be a convex program."""
+        return isinstance(self.lower_solver, ParametricProgram)
+
+    def compile_lower(self, must_be_convex: bool = False) -> None:
+        """Compile the lower level at fixed x now, so that the first answer does not take longer.
+
+        Raises
+        ------
+        NonconvexLowerError
+            When it must be convex and is not known to be.
+        """
+        _ = self.lower_program if must_be_convex else self.lower_solver
+
     def solve_lower(
-        self, x: np.ndarray, p: np.ndarray, near: np.ndarray, warm: bool = True, accuracy: float = 1e-8
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        near: np.ndarray,
+        warm: bool = True,
+        accuracy: float = 1e-8,
+        deadline: Deadline = NEVER,
     ) -> tuple[Answer, bool]:
-        """The lower answer at x, searched from ``near`` if need be, and whether it is proven."""
+        """The lower answer at x, searched from ``near`` if need be, and whether it is proven.
+
+        After ``deadline`` a lower level that is not convex gets the fewest searches.
+        """
         solver = self.lower_solver
         if isinstance(solver, ParametricProgram):
             answer = solver.solve(x, p, warm=warm, accuracy=accuracy)
             # A Hessian that depends on x may be indefinite here and positive elsewhere.
             if answer.status is not InnerStatus.FAILED or solver.is_convex(x, p):
                 return answer, True
-        return self.multistart.solve(x, p, warm=warm, accuracy=accuracy, near=[near]), False
+        searched = self.multistart.solve(
+            x, p, warm=warm, accuracy=accuracy, near=[near], deadline=deadline
+        )
+        return searched, False
 
     def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
         """An argument that must be nonnegative for a power to be convex, but is not known to be."""

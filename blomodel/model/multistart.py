@@ -7,18 +7,19 @@ nothing proves that; whoever reports it says so.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.dependence import dependence, independent_groups
 from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.model.local_search import LocalSearch
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.choice import count
 from blomodel.solvers.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -81,15 +82,10 @@ class MultistartLower:
         Of the start points, which are the same in every call.
     objective : Tape, optional
         What to minimise; g by default.
-
-    Attributes
-    ----------
-    deadline : float
-        Value of ``time.perf_counter()`` after which a call makes no more than FEWEST searches a group;
-        searches that take seconds are given up, and the answer has no point.
     """
 
     kind = "nonconvex"
+    served_by = "local searches from many starts"
 
     def __init__(
         self, model: Model, reason: str = "", seed: int = 0, objective: Tape | None = None
@@ -97,7 +93,6 @@ class MultistartLower:
         self.model, self.reason, self.seed = model, reason, seed
         self.objective = model.g if objective is None else objective
         self.n = model.y.size
-        self.deadline = np.inf
         self.slope = gradient(self.objective, ("y",))
         self._last: np.ndarray | None = None
         # What was searched from everywhere: the best y at x, and the number of searches.
@@ -112,29 +107,27 @@ class MultistartLower:
         warm: bool = True,
         accuracy: float = 1e-8,
         near: Sequence[np.ndarray] = (),
+        deadline: Deadline = NEVER,
     ) -> Answer:
         """Minimise at x; ``near`` holds points to search from first.
 
-        With ``warm`` earlier answers are used; without, nothing of them, and other starts.
+        With ``warm`` earlier answers are used; without, nothing of them, and other starts. After
+        ``deadline`` no more than FEWEST searches a group are made; searches that take seconds are given
+        up, and the answer has no point.
         """
         with one_blas_thread():
-            return self._solve(x, p, weights, warm, accuracy, near)
+            whole = LocalSearch(self, x, p, float(np.asarray(weights)[-1]), accuracy, deadline)
+            answer = self._solve(whole, warm, near)
+        if answer.has_point:
+            count("local searches")
+        return answer
 
-    def _solve(
-        self,
-        x: np.ndarray,
-        p: np.ndarray,
-        weights: Sequence[float] | np.ndarray,
-        warm: bool,
-        accuracy: float,
-        near: Sequence[np.ndarray],
-    ) -> Answer:
-        whole = LocalSearch(self, x, p, float(np.asarray(weights)[-1]), accuracy)
+    def _solve(self, whole: LocalSearch, warm: bool, near: Sequence[np.ndarray]) -> Answer:
         if np.any(whole.low > whole.high):
             return Answer.without_point(InnerStatus.INFEASIBLE, self.n, "bounds on y contradict")
         given = [np.asarray(point, float) for point in near]
         given = [whole.clip(point) for point in given if np.all(np.isfinite(point))]
-        key = (x.tobytes(), p.tobytes(), whole.weight)
+        key = (whole.x.tobytes(), whole.p.tobytes(), whole.weight)
         if warm and key in self._known:
             return self._search_again(whole, key, given)
         if warm and self._last is not None:
@@ -203,7 +196,7 @@ class MultistartLower:
         """Search from the given points and from everywhere; whether the time allowed all of it."""
         starts = [*given, *self._starts(group.search, given[0] if given else None, seed)]
         for number, start in enumerate(starts):
-            if number >= FEWEST and time.perf_counter() > self.deadline:
+            if number >= FEWEST and group.search.deadline.is_over:
                 return False
             group.descend(start)
             if group.ran_away or group.search.is_cut:

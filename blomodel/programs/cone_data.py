@@ -13,9 +13,15 @@ import scipy.sparse as sp
 from cvxpy import settings as names
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
-from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL, dims_to_solver_cones
+from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
 
-from blomodel.solvers.clarabel import ClarabelSolver, ConicResult
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import stages
+from blomodel.solvers.choice import count
+from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass
+from blomodel.solvers.registry import InnerSolver
+
+USELESS = 1e-5  # residuals above this make the point of a solver that is not trusted worthless
 
 
 class _ClarabelInterface(CLARABEL):
@@ -114,7 +120,8 @@ class ConeData:
             counts = np.bincount(columns[upper], minlength=self.n)
             self._P = sp.csr_array(program.reduced_P.reduced_mat)[np.flatnonzero(upper)]
             self._P_index = (rows[upper], np.concatenate([[0], np.cumsum(counts)]))
-        self._solver = ClarabelSolver(dims_to_solver_cones(data["dims"]))
+        self._cones = _cones(data["dims"])
+        self._stages = stages(ProblemClass.CONIC, self.n, self.m)
         self.y, self.duals = self._read_inverse(chain, inverse, constraints, variables)
 
     def _read_inverse(
@@ -155,8 +162,18 @@ class ConeData:
             selections.append(selection)
         return selections[0], selections[1]
 
-    def solve(self, vector: np.ndarray, linear: np.ndarray, accuracy: float) -> ConicResult:
-        """Solve for the given parameter vector, with ``linear`` times y added to the objective."""
+    def solve(
+        self,
+        vector: np.ndarray,
+        linear: np.ndarray,
+        accuracy: float,
+        preferred: InnerSolver | None = None,
+    ) -> Answer:
+        """Solve for the given parameter vector, with ``linear`` times y added to the objective.
+
+        The preferred solver is asked before those of the cascade. The answer is that of the canonical
+        form: ``self.y`` and ``self.duals`` lead back from there.
+        """
         q = (self._q @ vector)[: self.n]
         q[self.y.positions] += linear
         entries = self._A @ vector
@@ -167,4 +184,33 @@ class ConeData:
             P = sp.csc_array((self.n, self.n))
         else:
             P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
-        return self._solver.solve(P, q, A, b, accuracy, reuse=True)
+        question = ConicQuestion(P, q, A, b, self._cones, accuracy, keeps_sparsity=True)
+        asked = [] if preferred is None else [preferred]
+        for solver in [*asked, *(solver for _, solver in self._stages)]:
+            answer = solver.solve(question)
+            if answer.status is not InnerStatus.FAILED and _is_believed(question, solver, answer):
+                break
+        count(solver.name)
+        return answer
+
+
+def _is_believed(question: ConicQuestion, solver: InnerSolver, answer: Answer) -> bool:
+    """Whether an answer is taken: from a solver that is not trusted only with small residuals."""
+    if solver.is_trusted:
+        return True
+    if not answer.has_point or answer.multipliers is None:
+        return False
+    slack = question.b - question.A @ answer.y if answer.slack is None else answer.slack
+    return question.residual(answer.y, answer.multipliers, slack) <= USELESS
+
+
+def _cones(dims: Any) -> list[Cone]:
+    """cvxpy's sizes of the cones, in the order in which its interface to Clarabel lays the rows."""
+    cones = [Cone(ConeKind.ZERO, dims.zero)] if dims.zero else []
+    if dims.nonneg:
+        cones.append(Cone(ConeKind.NONNEGATIVE, dims.nonneg))
+    cones += [Cone(ConeKind.SECOND_ORDER, size) for size in dims.soc]
+    cones += [Cone(ConeKind.SEMIDEFINITE, size) for size in dims.psd]
+    cones += [Cone(ConeKind.EXPONENTIAL, 3)] * dims.exp
+    cones += [Cone(ConeKind.POWER, 3, (exponent,)) for exponent in dims.p3d]
+    return cones + [Cone(ConeKind.GENERAL_POWER, len(e) + 1, tuple(e)) for e in dims.pnd]

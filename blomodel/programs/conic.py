@@ -25,7 +25,10 @@ from blomodel.programs.newton import NewtonMinimiser
 from blomodel.programs.objective import WeightedObjective
 from blomodel.programs.points import pack_or_generic
 from blomodel.solvers.answer import Answer, InnerStatus
-from blomodel.solvers.clarabel import ConicResult
+from blomodel.solvers.cascade import describe
+from blomodel.solvers.choice import Preferred, count
+from blomodel.solvers.question import ProblemClass
+from blomodel.solvers.registry import InnerSolver
 from blomodel.text.shorten import shorten
 
 # Products in one evaluation, which are nonzeros of Clarabel's matrix; with more of them Newton's method
@@ -54,6 +57,7 @@ class ConicProgram:
         self._last: Point | None = None  # where the next solve may start
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
+        self._preferred = Preferred()
         self.hoister = Hoister(lagrangian.blocks, x_bounds)
         self.objective = WeightedObjective(self.hoister, terms, name)
         self.constraints = [self._rewrite(constraint) for constraint in constraints]
@@ -169,22 +173,35 @@ class ConicProgram:
         """Not defined for objectives that are not quadratic."""
         return np.nan
 
+    @property
+    def served_by(self) -> str:
+        """Who answers, in the order in which they are asked."""
+        cone_solvers = describe(ProblemClass.CONIC, self.n, 0)
+        return cone_solvers if self.newton is None else f"Newton's method, then {cone_solvers}"
+
     # -- solving -----------------------------------------------------------------------------
 
     def solve(
         self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
     ) -> Answer:
         """Minimise over y at x; ``warm`` allows the last answer, or Newton steps from it."""
-        asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
+        preferred = self._preferred.solver(ProblemClass.CONIC)
+        asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy, preferred)
         if warm and self._answered is not None and self._answered[0] == asked:
             return replace(self._answered[1])
-        answer = self._solve(x, p, weights, warm, accuracy)
+        answer = self._solve(x, p, weights, warm, accuracy, preferred)
         # Elsewhere the next answer to the same question may be sharper than this one.
         self._answered = None if self.lagrangian.can_refine else (asked, replace(answer))
         return answer
 
     def _solve(
-        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        warm: bool,
+        accuracy: float,
+        preferred: InnerSolver | None,
     ) -> Answer:
         reason = self.objective.why_not_convex(x, p, weights)
         if reason:
@@ -193,35 +210,38 @@ class ConicProgram:
         scale = 1.0
         if len(weights) == 1:
             scale, weights = float(weights[0]), np.ones(1)
-        if self.newton is not None:
+        if self.newton is not None and preferred is None:
             answer = self.newton.solve(x, p, weights, warm, accuracy)
             if answer.status is InnerStatus.OPTIMAL:
                 answer.value *= scale
                 return answer
-        if warm and self._last is not None:
+        if warm and self._last is not None and preferred is None:
             point = self._continue(x, p, weights)
             if point is not None:
+                count("newton")
                 return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
         if self.data is None:
-            result, y, multipliers = self._solve_afresh(x, p, weights, accuracy)
+            self._set_values(x, p, weights)
+            data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
+            vector = data.blank
         else:
-            result = self.data.solve(
-                self._vector(x, p, weights), self.objective.linear(x, p, weights), accuracy
-            )
-            y, multipliers = self.data.y.apply(result.x), self.data.duals.apply(result.z)
-        if not result.status.has_point:
-            reason = f"Clarabel: {result.native}"
+            data, vector = self.data, self._vector(x, p, weights)
+        result = data.solve(vector, self.objective.linear(x, p, weights), accuracy, preferred)
+        if not result.has_point:
+            reason = f"{result.solver.capitalize()}: {result.reason}"
             return Answer.without_point(result.status, self.n, reason, result.iterations)
-        point, status, solver = (y, multipliers), result.status, "clarabel"
+        assert result.multipliers is not None
+        y, multipliers = data.y.apply(result.y), data.duals.apply(result.multipliers)
+        point, status, solver = (y, multipliers), result.status, result.solver
         refined = self._refine(x, y, p, weights, multipliers)
         if refined is not None:
             # Its optimality conditions were checked.
-            point, status, solver = refined, InnerStatus.OPTIMAL, "clarabel, newton"
+            point, status, solver = refined, InnerStatus.OPTIMAL, f"{result.solver}, newton"
         self._last = point if refined is not None and self._is_guarded else None
         answer = self._answer(x, p, weights, scale, point, status, solver)
         answer.iterations = result.iterations
         if answer.status is not InnerStatus.OPTIMAL:
-            answer.reason = f"Clarabel: {result.native}"
+            answer.reason = f"{result.solver.capitalize()}: {result.reason}"
         return answer
 
     def _answer(
@@ -277,14 +297,6 @@ class ConicProgram:
         else:
             self._misses, self._last = 0, point
         return point
-
-    def _solve_afresh(
-        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
-    ) -> tuple[ConicResult, np.ndarray, np.ndarray]:
-        self._set_values(x, p, weights)
-        data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
-        result = data.solve(data.blank, self.objective.linear(x, p, weights), accuracy)
-        return result, data.y.apply(result.x), data.duals.apply(result.z)
 
 
 def _is_parametric(expression: cp.Expression, test: Any) -> bool:

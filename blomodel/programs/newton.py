@@ -1,7 +1,8 @@
-"""Smooth convex functions without constraints: Newton's method with conjugate gradients.
+"""A large lower level that is smooth, convex and free: Newton's method with conjugate gradients.
 
-An interior-point solver would have to factor a matrix with one row for each term of a loss; here only
-products with the Hessian are needed, so that thousands of samples and variables are no obstacle.
+It works on tapes, which the solvers of ``solvers/`` do not know. An interior-point solver would have to
+factor a matrix with one row for each term of a loss; here only products with the Hessian are needed, so
+that thousands of samples and variables are no obstacle.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from blomodel.compiler.passes.derivatives import jvp
 from blomodel.compiler.tape import Tape
 from blomodel.kernels import machine
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.choice import count
 from blomodel.solvers.threads import one_blas_thread
 
 MAX_STEPS = 100
@@ -56,6 +58,7 @@ class NewtonMinimiser:
         if found is None:
             return Answer.without_point(InnerStatus.FAILED, n, "Newton's method did not converge")
         y, value, steps = found
+        count("newton")
         self._last = y
         self._asked = question
         self._answer = Answer(

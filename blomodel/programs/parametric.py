@@ -152,6 +152,11 @@ class ParametricProgram:
         return getattr(self._program, "problem", None)
 
     @property
+    def served_by(self) -> str:
+        """Who answers, in the order in which they are asked."""
+        return self._program.served_by
+
+    @property
     def is_large_and_smooth(self) -> bool:
         """Whether it is too large for an interior-point solver and left to Newton's method."""
         return getattr(self._program, "newton", None) is not None

@@ -18,7 +18,9 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.programs.lagrangian import Lagrangian
 from blomodel.programs.points import corner_points, generic_points
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import describe
 from blomodel.solvers.quadratic import QuadraticSolver
+from blomodel.solvers.question import ProblemClass
 from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
@@ -130,6 +132,11 @@ class QuadraticProgram:
             "'value-cuts'."
         )
 
+    @property
+    def served_by(self) -> str:
+        """Who answers, in the order in which they are asked."""
+        return describe(ProblemClass[self.kind], self.n, len(self.lagrangian.equality))
+
     # -- solving -----------------------------------------------------------------------------
 
     def _instance(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> _Instance:
@@ -175,19 +182,11 @@ class QuadraticProgram:
             b = self._read_b(x, p)
             if not self._b_moves:
                 self._b = b
-        point = solver.solve(q, b, warm, accuracy)
-        if not point.status.has_point:
-            return Answer.without_point(point.status, self.n, point.reason, point.iterations)
-        return Answer(
-            point.status,
-            float(weights @ self.lagrangian.terms(x, point.y, p)),
-            point.y,
-            self.lagrangian.split(point.multipliers),
-            point.iterations,
-            point.multipliers,
-            point.reason,
-            point.solver,
-        )
+        answer = solver.solve(q, b, warm, accuracy)
+        if answer.multipliers is not None:
+            answer.value = float(weights @ self.lagrangian.terms(x, answer.y, p))
+            answer.duals = self.lagrangian.split(answer.multipliers)
+        return answer
 
     def _not_convex(self, P: sp.csc_array) -> str:
         if not np.isfinite(P.data).all():

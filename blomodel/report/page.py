@@ -12,7 +12,6 @@ import numpy as np
 from latex2mathml.converter import convert
 
 from blomodel.certification.certificate_text import certificate_html
-from blomodel.model.multistart import MultistartLower
 from blomodel.report.convergence import plot_convergence
 from blomodel.report.html import effort_line, settings_rows, time_line, value_rows
 from blomodel.report.problem_plot import plot_problem
@@ -130,7 +129,7 @@ def _pictures(solution: Solution) -> list[str]:
     problem = solution.problem
     if problem is None or sum(v.size for v in problem.levels.upper) not in (1, 2):
         return parts
-    is_slow = isinstance(problem.plain_model.lower_solver, MultistartLower)
+    is_slow = not problem.plain_model.is_convex_below
     is_latest = problem.solution is solution and solution.status.has_point
     if is_latest and not is_slow:
         points = 151 if sum(v.size for v in problem.levels.upper) == 1 else 41

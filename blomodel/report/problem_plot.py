@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.errors import ModelError
-from blomodel.model.multistart import MultistartLower
 from blomodel.report import pictures
 from blomodel.report.curve_kinks import Kink, find_kinks
 from blomodel.report.landscape import Landscape, UpperView, sample
@@ -63,9 +62,7 @@ def plot_problem(
         )
     axes = [] if ax is None else list(np.ravel(np.asarray(ax, dtype=object)))
     spans = _spans(problem, span, n_x)
-    is_slow = isinstance(
-        problem.plain_model.lower_solver, MultistartLower
-    )  # many searches for each point
+    is_slow = not problem.plain_model.is_convex_below  # many searches for each point
     if n_x == 1:
         figure = _draw_curves(problem, spans[0], gammas, points or (101 if is_slow else 301), axes)
     else:

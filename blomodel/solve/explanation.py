@@ -8,6 +8,7 @@ from blomodel.methods.portfolio.auto import describe_choice
 from blomodel.methods.requirements.needs import Verdict, judge
 from blomodel.methods.run.registry import create_method, method_classes
 from blomodel.methods.run.run import Run
+from blomodel.model.lower_service import describe_service
 from blomodel.report import text
 from blomodel.structure.structure import WIDTH, Structure
 from blomodel.text import layout
@@ -26,6 +27,7 @@ def explain(problem: BilevelProblem) -> str:
         layout.titled("the problem", str(structure)),
         *_transformations(problem),
         layout.titled("auto", layout.wrap(describe_choice(structure.model, structure.p), WIDTH)),
+        layout.titled("inner solvers", layout.wrap(describe_service(structure.model), WIDTH)),
         layout.titled("methods", text.verdicts(verdicts(problem, structure), WIDTH)),
     ]
     if problem.solution is not None:

@@ -12,10 +12,12 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.declare.point import Point
+from blomodel.solvers.choice import current_choice
 from blomodel.structure.facts import holding
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class NoAnswer:
     is_proven: bool = True
 
 
-def explain_relaxation(problem: BilevelProblem, deadline: float) -> NoAnswer | None:
+def explain_relaxation(problem: BilevelProblem, deadline: Deadline) -> NoAnswer | None:
     """Whether both levels' constraints alone leave no point, and which of them are in conflict."""
     own = [("upper", c) for c in problem.constraints]
     own += [("lower", c) for c in problem.lower.constraints]
@@ -80,7 +82,7 @@ def explain_relaxation(problem: BilevelProblem, deadline: float) -> NoAnswer | N
     return NoAnswer("relaxation infeasible", reason, conflicts)
 
 
-def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: float) -> tuple[Conflict, ...]:
+def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: Deadline) -> tuple[Conflict, ...]:
     """The lower constraints that are in conflict at an x of ``problem.levels``."""
     values = problem.levels.x.unpack(x).values()
     fixed = Substitution(problem.levels.upper, tuple(map(cp.Constant, values)))
@@ -90,7 +92,7 @@ def explain_lower_at(problem: BilevelProblem, x: np.ndarray, deadline: float) ->
 
 
 def explain_coupling(
-    problem: BilevelProblem, *, tolerance: float, seed: int, time_limit: float | None
+    problem: BilevelProblem, *, tolerance: float, seed: int, deadline: Deadline
 ) -> tuple[NoAnswer | None, Point | None]:
     """The least violation of upper constraints that hold y, over all lower answers.
 
@@ -115,11 +117,12 @@ def explain_coupling(
             "auto",
             began=time.perf_counter(),
             progress=None,
-            time_limit=time_limit,
+            time_limit=deadline.remaining,
             max_iterations=None,
             tolerance=tolerance,
             seed=seed,
             n_jobs=1,
+            choice=current_choice(),
             settings={"n_starts": N_STARTS},
             is_explained=False,
         )
@@ -151,7 +154,7 @@ def _softened(constraint: Constraint, slack: cp.Variable) -> list[Constraint]:
 
 def _find_conflict(
     constraints: Sequence[tuple[str, Constraint]],
-    deadline: float,
+    deadline: Deadline,
     stated: Sequence[Constraint] | None = None,
 ) -> tuple[Conflict, ...] | None:
     """A set of constraints that cannot hold together, none of which could be left out.
@@ -166,7 +169,7 @@ def _find_conflict(
     chosen = list(range(len(constraints)))
     if len(chosen) <= MAX_FILTERED:
         for k in list(chosen):
-            if time.perf_counter() > deadline:
+            if deadline.is_over:
                 break
             rest = [other for other in chosen if other != k]
             if _is_violated(_least_violations([constraints[i][1] for i in rest])):

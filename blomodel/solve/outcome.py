@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics.deadline import Deadline
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
 from blomodel.declare.point import Point
@@ -43,7 +43,7 @@ def settle(
     problem: BilevelProblem,
     run: Run,
     *,
-    deadline: float,
+    deadline: Deadline,
     is_interrupted: bool = False,
     is_explained: bool = True,
 ) -> Outcome:
@@ -51,8 +51,8 @@ def settle(
 
     Parameters
     ----------
-    deadline : float
-        Value of ``time.perf_counter()`` after which nothing more is tried than one certificate.
+    deadline : Deadline
+        After it nothing more is tried than one certificate.
     is_explained : bool
         Whether to look for the reason when there is no answer.
     """
@@ -80,7 +80,7 @@ def settle(
 Best = tuple[Certificate | None, Point | None, str]
 
 
-def _certify_best(problem: BilevelProblem, run: Run, deadline: float) -> Best:
+def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best:
     """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
     refused: Best = (None, None, "")
     for candidate in run.ranking()[:MAX_CERTIFIED]:
@@ -91,12 +91,12 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: float) -> Best:
             return best
         if refused[0] is None:
             refused = best
-        if time.perf_counter() > deadline:
+        if deadline.is_over:
             break
     return refused
 
 
-def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: float) -> Certificate:
+def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: Deadline) -> Certificate:
     bound, source = run.bound, run.bound_source
     if run.least_value > bound and run.reaches_least_value(candidate.value):
         bound, source = run.least_value, "the formula of the upper objective"
@@ -111,20 +111,20 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
     )
 
 
-def probe_lower_level(run: Run, deadline: float, count: int = 10) -> None:
+def probe_lower_level(run: Run, deadline: Deadline, count: int = 10) -> None:
     """Ask the lower level at several x, to tell why there is no point at all."""
     center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
     for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:
         near = np.zeros(run.model.y.size)
-        answer, _ = run.model.solve_lower(x, run.p, near)
+        answer, _ = run.model.solve_lower(x, run.p, near, deadline=deadline)
         run.tried.append((x, answer.status))
         if answer.status.has_point:
             run.propose(x, answer.y, "lower answer at a start point")
-        if time.perf_counter() > deadline:
+        if deadline.is_over:
             break
 
 
-def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) -> WayOut | None:
+def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: Deadline) -> WayOut | None:
     def optimistic_value(x: np.ndarray) -> float:
         chosen = choose_optimistically(run, x)
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
@@ -132,7 +132,6 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
     model = run.model
     if model.lower_size > LARGE:
         return None
-    latest = min(deadline, time.perf_counter() + max(SHORT, 0.05 * run.elapsed))
     looked = Attainment(
         run.model,
         run.p,
@@ -142,17 +141,17 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
         tolerance=run.tolerance,
         violation=run.violation,
         optimistic_value=optimistic_value,
-        is_over=lambda: time.perf_counter() > latest,
+        deadline=deadline.earlier(max(SHORT, 0.05 * run.elapsed)),
     )
     return looked.look()
 
 
 def _without_answer(
-    problem: BilevelProblem, run: Run, best: Best, deadline: float, is_explained: bool
+    problem: BilevelProblem, run: Run, best: Best, deadline: Deadline, is_explained: bool
 ) -> Outcome:
     reason = None
-    if is_explained and time.perf_counter() < deadline:
-        reason = explain_relaxation(problem, min(deadline, _latest()))
+    if is_explained and not deadline.is_over:
+        reason = explain_relaxation(problem, deadline.earlier(LONGEST_EXPLANATION))
     if reason is not None:
         is_below = reason.kind == "lower infeasible"
         status = Status.LOWER_INFEASIBLE if is_below else Status.INFEASIBLE
@@ -161,12 +160,12 @@ def _without_answer(
     if tried and tried <= {InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED}:
         return _without_lower_answer(problem, run, deadline)
     # A method that was stopped has not failed, so that there is nothing to explain.
-    if is_explained and run.stopped_by is None and time.perf_counter() < deadline:
+    if is_explained and run.stopped_by is None and not deadline.is_over:
         reason, point = explain_coupling(
             problem,
             tolerance=run.tolerance,
             seed=run.seed,
-            time_limit=min(deadline - time.perf_counter(), LONGEST_EXPLANATION),
+            deadline=deadline.earlier(LONGEST_EXPLANATION),
         )
         if point is not None and not run.is_infeasible:
             candidate = run.propose(point.x, point.y, "least violation of upper constraints")
@@ -178,11 +177,11 @@ def _without_answer(
     return Outcome(Status.FAILED, *best, reason)
 
 
-def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) -> Outcome:
+def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: Deadline) -> Outcome:
     x, status = problem.chain.invert_upper(run.tried[-1][0]), run.tried[-1][1]
     where = f"at every x that was tried ({len(run.tried)} points), for example at x = {_vector(x)}"
     if status is InnerStatus.INFEASIBLE:
-        conflicts = explain_lower_at(problem, x, min(deadline, _latest()))
+        conflicts = explain_lower_at(problem, x, deadline.earlier(LONGEST_EXPLANATION))
         reason = NoAnswer(
             "lower infeasible", f"the lower level has no feasible answer {where}", conflicts, False
         )
@@ -191,10 +190,6 @@ def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) ->
     return Outcome(
         Status.LOWER_UNBOUNDED, None, None, "", NoAnswer("lower unbounded", text, is_proven=False)
     )
-
-
-def _latest() -> float:
-    return time.perf_counter() + LONGEST_EXPLANATION
 
 
 def _vector(x: np.ndarray) -> str:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.certifying import dense_seconds
 from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError, UnknownSettingError
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, StopRun
-from blomodel.model.multistart import MultistartLower
 from blomodel.solution import Solution
 from blomodel.solve.outcome import Outcome, settle
+from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
 from blomodel.text.shorten import shorten
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from blomodel.solve.progress import Progress
 
 FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
+LARGEST_RESERVE = 0.4  # of a time limit, kept for the certificate
 
 
 def solve_problem(
@@ -37,6 +39,7 @@ def solve_problem(
     tolerance: float,
     seed: int,
     n_jobs: int,
+    choice: SolverChoice,
     settings: dict[str, Any],
     is_explained: bool = True,
 ) -> float:
@@ -47,40 +50,34 @@ def solve_problem(
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
     model = problem.model
-    # Compiles, and refuses a nonconvex lower level to a method that cannot take one.
-    _ = model.lower_solver if allows_nonconvex_lower(chosen) else model.lower_program
+    model.compile_lower(must_be_convex=not allows_nonconvex_lower(chosen))
     compiled = time.perf_counter()
+    limit = NEVER if time_limit is None else Deadline(began + time_limit)
     run = Run(
         model=model,
         p=problem.parameter_values(),
         start=_start(problem),
         tolerance=tolerance,
         seed=seed,
-        time_limit=None if time_limit is None else time_limit - (compiled - began),
+        deadline=limit,
         max_iterations=max_iterations,
         n_jobs=n_jobs,
         progress=progress,
+        solver=choice,
     )
-    if time_limit is not None:
-        _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
-    is_interrupted = False
-    try:
-        chosen.run(run)
-    except StopRun as stop:
-        run.stopped_by = stop.reason
-    except KeyboardInterrupt:
-        run.stopped_by, is_interrupted = "user", True
-    solved = time.perf_counter()
-    outcome = settle(
-        problem,
-        run,
-        deadline=np.inf if time_limit is None else began + time_limit,
-        is_interrupted=is_interrupted,
-        is_explained=is_explained,
-    )
+    with asking(choice, run.inner_solvers):
+        if time_limit is not None:
+            _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
+        is_interrupted = _run_to_the_end(chosen, run)
+        solved = time.perf_counter()
+        outcome = settle(
+            problem,
+            run,
+            deadline=limit,
+            is_interrupted=is_interrupted,
+            is_explained=is_explained,
+        )
     certified = time.perf_counter()
-    if time_limit is not None:
-        model.multistart.deadline = np.inf
     value = _record(problem, outcome)
     problem.solution = Solution(
         method=method,
@@ -94,6 +91,7 @@ def solve_problem(
             "time_limit": time_limit,
             "max_iterations": max_iterations,
             "n_jobs": n_jobs,
+            **_stated(choice),
             **settings,
         },
         **_findings(problem, run, outcome),
@@ -101,6 +99,25 @@ def solve_problem(
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
         _raise_lower_error(problem, run, outcome)
     return value
+
+
+def _run_to_the_end(method: Any, run: Run) -> bool:
+    """Let the method run until it ends or meets a limit; whether the user has interrupted it."""
+    try:
+        method.run(run)
+    except StopRun as stop:
+        run.stopped_by = stop.reason
+    except KeyboardInterrupt:
+        run.stopped_by = "user"
+        return True
+    return False
+
+
+def _stated(choice: SolverChoice) -> dict[str, Any]:
+    """The preference as it was given to solve(), if one was."""
+    if choice.name is None:
+        return {}
+    return {"solver": choice.name} | ({"solver_opts": dict(choice.options)} if choice.options else {})
 
 
 def allows_nonconvex_lower(method: Any) -> bool:
@@ -113,21 +130,19 @@ def _keep_time(run: Run, load: float) -> None:
 
     ``load`` is the time that passes for each second of work, on a machine that others use too.
     """
-    assert run.time_limit is not None
-    model, began = run.model, time.perf_counter()
-    model.multistart.deadline = run.began + FIRST_SHARE * run.time_limit
+    model, began, whole = run.model, time.perf_counter(), run.deadline
+    run.deadline = whole.earlier(FIRST_SHARE * whole.remaining)
     x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
     near = np.zeros(model.y.size)
-    answer, _ = model.solve_lower(x, run.p, near)
+    answer, _ = run.solve_lower(x, near)
     run.tried.append((x, answer.status))
     if answer.status.has_point:
         run.propose(x, answer.y, "lower answer at the first x")
-    model.multistart.deadline = run.began + run.time_limit
     reserve = dense_seconds(model.lower_size)
     reserve *= float(np.clip(load, 1.0, 5.0))
-    if isinstance(model.lower_solver, MultistartLower):
+    if not model.is_convex_below:
         reserve = time.perf_counter() - began  # the certificate searches from as many starts
-    run.time_limit -= min(reserve, 0.4 * run.time_limit)
+    run.deadline = whole.keeping(min(reserve, LARGEST_RESERVE * (whole.at - run.began)))
 
 
 def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
@@ -196,6 +211,7 @@ def _findings(problem: BilevelProblem, run: Run, outcome: Outcome) -> dict[str, 
         "certificate": certificate,
         "problem": problem,
         "no_answer": outcome.no_answer,
+        "inner_solvers": dict(run.inner_solvers),
     }
 
 

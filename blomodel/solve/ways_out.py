@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.basics.deadline import Deadline
 from blomodel.model.model import Model
-from blomodel.model.multistart import MultistartLower
 
 MAX_DIRECTIONS = 40  # rays looked at
 DISTANCES = 10.0 ** np.arange(-2, 7)  # along a ray, relative to the size of the point
@@ -67,20 +67,20 @@ class Attainment:
         tolerance: float,
         violation: Callable[[np.ndarray, np.ndarray], float],
         optimistic_value: Callable[[np.ndarray], float],
-        is_over: Callable[[], bool],
+        deadline: Deadline,
     ) -> None:
         self.model, self.p, self.x, self.y = model, p, x, y
         self.sign = sign  # +1 when the user minimises, for the text
-        self.tolerance, self.violation, self.is_over = tolerance, violation, is_over
+        self.tolerance, self.violation, self.deadline = tolerance, violation, deadline
         self.optimistic_value = optimistic_value
         self.value = float(model.f(x, y, p)[0])
 
     def look(self) -> WayOut | None:
         """The first way out that is found; None when there is none, or time is over."""
-        if isinstance(self.model.lower_solver, MultistartLower):
+        if not self.model.is_convex_below:
             return None  # answers from local searches would prove nothing
         for direction in self._rays():
-            if self.is_over():
+            if self.deadline.is_over:
                 return None
             found = self._along(direction)
             if found is not None:
@@ -103,7 +103,7 @@ class Attainment:
 
     def _evaluate(self, x: np.ndarray) -> Evaluation:
         model, p = self.model, self.p
-        answer, is_proven = model.solve_lower(x, p, self.y)
+        answer, is_proven = model.solve_lower(x, p, self.y, deadline=self.deadline)
         if not (answer.status.has_point and is_proven):
             return np.inf, self.y
         # The lower level is solved to its accuracy relative to a point that may be far away.
@@ -153,7 +153,7 @@ class Attainment:
         near_high = np.abs(self.x - high) <= NEAR * (1 + np.abs(self.x))
         end = np.where(near_low, low, np.where(near_high, high, self.x))
         gap = np.abs(end - self.x)
-        if not np.any(gap > 0) or self.is_over():
+        if not np.any(gap > 0) or self.deadline.is_over:
             return None  # the point lies on the bounds itself, or far from them
         away = np.where(near_low, 1.0, np.where(near_high, -1.0, 0.0))
         at_end, _ = self._evaluate(end)

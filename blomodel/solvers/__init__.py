@@ -1,1 +1,1 @@
-"""Inner solvers: arrays in, a point out, nothing of cvxpy's expressions."""
+"""Inner solvers, one file each, and the order they are asked in: numbers in, an answer out."""

@@ -11,20 +11,27 @@ can cost time but not correctness.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.question import ProblemClass, QuadraticQuestion
+from blomodel.solvers.registry import InnerSolver, inner_solver
+
 Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _DENSE_LIMIT = 400  # below this many rows plus columns dense algebra is always faster
 _DENSE_SHARE = 0.15  # above it, dense algebra from this share of nonzeros on
 _REFINEMENTS = 6
+# Corrections of the active rows tried, by what is known. A vertex is left for a neighbour, which they
+# seldom find; without a guess they work well from no active row when P is well conditioned.
+_CORRECTIONS_STRONGLY_CONVEX, _CORRECTIONS_CONVEX, _CORRECTIONS_LINEAR = 12, 3, 0
 
 
 class ActivePoint(NamedTuple):
@@ -51,7 +58,61 @@ class _Kept:
     multipliers: Callable[[np.ndarray], np.ndarray] = field(default=lambda values: values)
 
 
-class ActiveSetSolver:
+@inner_solver
+class ActiveSet(InnerSolver):
+    """Corrects the active rows of the last answer; fails where a few corrections do not end it."""
+
+    name: ClassVar[str] = "active-set"
+    classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.LP, ProblemClass.QP})
+    module: ClassVar[str] = "scipy"
+    is_trusted: ClassVar[bool] = True
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        self._system: ActiveSetSystem | None = None
+        self._is_linear = False
+
+    def solve(self, question: QuadraticQuestion) -> Answer:
+        """The minimiser, from the rows that the question thinks active."""
+        system, active = self._prepared(question), question.active
+        corrections = _CORRECTIONS_STRONGLY_CONVEX
+        if active is not None:
+            if not system.is_strongly_convex:
+                corrections = _CORRECTIONS_LINEAR if self._is_linear else _CORRECTIONS_CONVEX
+        elif system.is_strongly_convex or not system.m:
+            active = np.zeros(system.m, bool)
+        if active is None:
+            return _no_answer(system.n)
+        start = question.start if question.active is not None else None
+        return self.correct(question, active, start, corrections) or _no_answer(system.n)
+
+    def correct(
+        self, question: QuadraticQuestion, active: np.ndarray, start: np.ndarray | None, corrections: int
+    ) -> Answer | None:
+        """The minimiser by a number of corrections of ``active``; None when they do not reach it."""
+        tolerance = 0.01 * min(question.accuracy, 1e-9)
+        system = self._prepared(question)
+        found = system.solve(question.q, question.b, active, start, tolerance, corrections)
+        if found is None:
+            return None
+        y, multipliers, exact, changes = found
+        return Answer(
+            InnerStatus.OPTIMAL, np.nan, y, [], changes, multipliers, "", self.name, active=exact
+        )
+
+    def _prepared(self, question: QuadraticQuestion) -> ActiveSetSystem:
+        system, P, A = self._system, question.P, question.A
+        if system is None or system.given[0] is not P or system.given[1] is not A:
+            system = self._system = ActiveSetSystem(P, A, question.equality, question.is_lasting)
+            self._is_linear = P.nnz == 0 or not P.data.any()
+        return system
+
+
+def _no_answer(n: int) -> Answer:
+    return Answer.without_point(InnerStatus.FAILED, n, "corrections of the active rows did not end")
+
+
+class ActiveSetSystem:
     """min .5 y'Py + q'y s.t. Ay <= b (= on the rows in ``equality``), for fixed P and A.
 
     The factorisation belonging to the last active rows is kept: a new q or b with the same active
@@ -62,7 +123,7 @@ class ActiveSetSolver:
         self, P: sp.csc_array, A: sp.csc_array, equality: np.ndarray, lasting: bool = True
     ) -> None:
         self.n, self.m = P.shape[0], A.shape[0]
-        self.equality = equality
+        self.given, self.equality = (P, A), equality
         size, stored = self.n + self.m, P.nnz + A.nnz
         total = self.n * size
         self.is_dense = size <= _DENSE_LIMIT or (stored > _DENSE_SHARE * total and size <= 6000)

@@ -1,17 +1,20 @@
-"""Cone programs by Clarabel, called directly: interior point, accurate, no warm start."""
+"""Cone and quadratic programs by Clarabel, called directly: interior point, accurate, no warm start."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.solvers.answer import InnerStatus
+from blomodel.errors import SolverError
+from blomodel.solvers.answer import Answer, InnerStatus, no_value
+from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass, QuadraticQuestion
+from blomodel.solvers.registry import InnerSolver, inner_solver
 
-_STATUS = {
+STATUS = {
     "Solved": InnerStatus.OPTIMAL,
     "AlmostSolved": InnerStatus.INACCURATE,
     "PrimalInfeasible": InnerStatus.INFEASIBLE,
@@ -25,174 +28,217 @@ _TOLERANCES = (1e-11, 1e-9, 1e-7)
 _USELESS = 1e-5  # residuals above this make a point worthless here
 _PROVISIONAL = ("AlmostPrimalInfeasible", "AlmostDualInfeasible")
 
+# An almost-solved answer is still useful here when it is much better than Clarabel's default.
+LENIENT = dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"), 1e-6)
+# What allows new data in the place of the old.
+_UPDATABLE = {"presolve_enable": False, "chordal_decomposition_enable": False}
+# A second attempt where the first one broke down: shorter steps, more regularisation and refinement.
+CAREFUL = {
+    "max_step_fraction": 0.9,
+    "static_regularization_constant": 1e-7,
+    "equilibrate_max_iter": 50,
+    "iterative_refinement_max_iter": 50,
+}
+_CONES = {
+    ConeKind.ZERO: clarabel.ZeroConeT,
+    ConeKind.NONNEGATIVE: clarabel.NonnegativeConeT,
+    ConeKind.SECOND_ORDER: clarabel.SecondOrderConeT,
+    ConeKind.SEMIDEFINITE: clarabel.PSDTriangleConeT,
+}
 
-@dataclass(slots=True)
-class ConicResult:
-    """Raw result: primal x, dual z and slack s of min .5 x'Px + q'x s.t. Ax + s = b, s in K."""
-
-    status: InnerStatus
-    x: np.ndarray
-    z: np.ndarray
-    s: np.ndarray
-    iterations: int
-    native: str  # the solver's own word for the outcome
-    error: float = 0.0  # largest of relative gap and residuals
-
-
-def settings(tolerance: float, updatable: bool = False) -> clarabel.DefaultSettings:
-    """Options for a tolerance; ``updatable`` gives up presolve to allow new data."""
-    options = clarabel.DefaultSettings()
-    options.verbose = False
-    options.max_threads = 1
-    options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = tolerance
-    # An almost-solved answer is still useful here when it is much better than Clarabel's default.
-    options.reduced_tol_gap_abs = options.reduced_tol_gap_rel = 1e-6
-    options.reduced_tol_feas = 1e-6
-    if updatable:
-        options.presolve_enable = False
-        options.chordal_decomposition_enable = False
-    return options
+Result = TypeVar("Result")
 
 
-class ClarabelSolver:
-    """One cone program whose numbers change but whose sparsity does not."""
+def tolerance_options(tolerance: float) -> dict[str, float]:
+    """Clarabel's names for one tolerance on gap and residuals."""
+    return dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
 
-    def __init__(self, cones: list[Any]) -> None:
-        self.cones = cones
+
+def settings(tolerance: float, *further: Mapping[str, Any]) -> clarabel.DefaultSettings:
+    """Settings for a tolerance, and further options; the last word counts."""
+    chosen = clarabel.DefaultSettings()
+    chosen.verbose = False
+    chosen.max_threads = 1
+    for options in (tolerance_options(tolerance), *further):
+        for name, value in options.items():
+            setattr(chosen, name, value)
+    return chosen
+
+
+class ClarabelPanic(SolverError):
+    """Clarabel gave up in the middle of its work."""
+
+
+def without_panic(work: Callable[[], Result]) -> Result:
+    """Do work in Clarabel; raises ClarabelPanic for whatever goes wrong there.
+
+    A panic of Rust code reaches Python as ``pyo3_runtime.PanicException``, which derives from
+    BaseException and cannot be imported; impossible data raise a plain Exception.
+    """
+    try:
+        return work()
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise ClarabelPanic(str(error) or type(error).__name__) from error
+
+
+def native_cones(cones: Sequence[Cone]) -> list[Any]:
+    """Cones as Clarabel's own objects."""
+    return [_native_cone(cone) for cone in cones]
+
+
+def _native_cone(cone: Cone) -> Any:
+    if cone.kind is ConeKind.EXPONENTIAL:
+        return clarabel.ExponentialConeT()
+    if cone.kind is ConeKind.POWER:
+        return clarabel.PowerConeT(cone.exponents[0])
+    if cone.kind is ConeKind.GENERAL_POWER:
+        return clarabel.GenPowerConeT(list(cone.exponents), 1)
+    return _CONES[cone.kind](cone.size)
+
+
+def rows_in_cones(n_equal: int, n_rows: int) -> list[Cone]:
+    """Equalities first, then inequalities."""
+    cones = [Cone(ConeKind.ZERO, n_equal)] if n_equal else []
+    if n_rows > n_equal:
+        cones.append(Cone(ConeKind.NONNEGATIVE, n_rows - n_equal))
+    return cones
+
+
+@inner_solver
+class Clarabel(InnerSolver):
+    """Interior point method; its numbers may change while its sparsity does not."""
+
+    name: ClassVar[str] = "clarabel"
+    classes: ClassVar[frozenset[ProblemClass]] = frozenset(
+        {ProblemClass.LP, ProblemClass.QP, ProblemClass.CONIC}
+    )
+    module: ClassVar[str] = "clarabel"
+    is_trusted: ClassVar[bool] = True
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
         self._solver: Any = None
 
-    def solve(
-        self,
-        P: sp.csc_array,
-        q: np.ndarray,
-        A: sp.csc_array,
-        b: np.ndarray,
-        accuracy: float = 1e-9,
-        reuse: bool = False,
-    ) -> ConicResult:
-        """Solve; P is the upper triangle. ``reuse`` promises the sparsity of the last call."""
-        finite = np.isfinite(q).all() and np.isfinite(P.data).all() and np.isfinite(A.data).all()
-        if not finite or np.isnan(b).any():
-            return _failure(len(q), len(b), "NotFinite")
-        best: ConicResult | None = None
+    def solve(self, question: ConicQuestion | QuadraticQuestion) -> Answer:
+        """Minimise, at several tolerances if need be."""
+        if isinstance(question, QuadraticQuestion):
+            return self._solve_rows(question)
+        q, b = question.q, question.b
+        entries = (q, question.P.data, question.A.data)
+        if not all(np.isfinite(part).all() for part in entries) or np.isnan(b).any():
+            return _failure(question, "NotFinite")
+        best: Answer | None = None
         spent = 0
         for tolerance in _TOLERANCES:
-            result = self._attempt(P, q, A, b, tolerance, reuse and tolerance == _TOLERANCES[0])
-            spent += result.iterations
-            if result.status is InnerStatus.OPTIMAL and result.error > accuracy:
-                result.status = InnerStatus.INACCURATE
-            if best is None or _rank(result) < _rank(best):
-                best = result
-            if _is_settled(best, accuracy):
+            reuse = question.keeps_sparsity and tolerance == _TOLERANCES[0]
+            answer = self._attempt(question, tolerance, reuse)
+            spent += answer.iterations
+            if answer.status is InnerStatus.OPTIMAL and answer.error > question.accuracy:
+                answer.status = InnerStatus.INACCURATE
+            if best is None or _rank(answer) < _rank(best):
+                best = answer
+            if _is_settled(best, question.accuracy):
                 break
         assert best is not None
         best.iterations = spent
         return best
 
-    def _attempt(
-        self,
-        P: sp.csc_array,
-        q: np.ndarray,
-        A: sp.csc_array,
-        b: np.ndarray,
-        tolerance: float,
-        reuse: bool,
-    ) -> ConicResult:
+    def _solve_rows(self, question: QuadraticQuestion) -> Answer:
+        """Bring the equalities to the front, which makes it a cone program."""
+        equality, b = question.equality, question.b
+        order = np.argsort(~equality, kind="stable")
+        rows = sp.csc_array(sp.csr_array(question.A)[order])
+        answer = self.solve(
+            ConicQuestion(
+                sp.csc_array(sp.triu(question.P)),
+                question.q,
+                rows,
+                b[order],
+                rows_in_cones(int(equality.sum()), len(b)),
+                question.accuracy,
+                deadline=question.deadline,
+            )
+        )
+        for name in ("multipliers", "slack"):
+            in_place = np.empty(len(b))
+            in_place[order] = getattr(answer, name)
+            setattr(answer, name, in_place)
+        return answer
+
+    def _attempt(self, question: ConicQuestion, tolerance: float, reuse: bool) -> Answer:
         # Presolve removes rows without a bound (b infinite), which an update could not bring back.
-        updatable = reuse and bool(np.isfinite(b).all())
-        solver = self._solver
+        updatable = reuse and bool(np.isfinite(question.b).all())
         try:
-            if updatable and solver is not None and solver.is_data_update_allowed():
-                solver.update(P=P, q=q, A=A, b=b)
-            else:
-                options = settings(tolerance, updatable)
-                solver = clarabel.DefaultSolver(P, q, A, b, self.cones, options)
-                if updatable:
-                    self._solver = solver
-            raw = solver.solve()
-        except BaseException as error:  # Rust panics do not derive from Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-                raise
+            raw = without_panic(lambda: self._run(question, tolerance, updatable))
+        except ClarabelPanic as panic:
             self._solver = None
-            return _failure(len(q), len(b), str(error) or type(error).__name__)
+            return _failure(question, str(panic))
         native = str(raw.status)
-        status = _STATUS.get(native, InnerStatus.FAILED)
+        status = STATUS.get(native, InnerStatus.FAILED)
         gap = abs(raw.obj_val - raw.obj_val_dual) / max(1.0, abs(raw.obj_val))
         worst = float(np.max([gap, raw.r_prim, raw.r_dual]))
         if status in (InnerStatus.FAILED, InnerStatus.INACCURATE):
             status = InnerStatus.INACCURATE if worst <= _USELESS else InnerStatus.FAILED
-        x, z, s = np.array(raw.x), np.array(raw.z), np.array(raw.s)
-        if status.has_point and not _residual(P, q, A, b, x, z, s) <= _USELESS:
+        y, multipliers, slack = np.array(raw.x), np.array(raw.z), np.array(raw.s)
+        if status.has_point and not question.residual(y, multipliers, slack) <= _USELESS:
             status = InnerStatus.FAILED
-        return ConicResult(status, x, z, s, int(raw.iterations), native, worst)
+        return Answer(
+            status,
+            no_value(status) if not status.has_point else float(raw.obj_val),
+            y,
+            [],
+            int(raw.iterations),
+            multipliers,
+            native,
+            self.name,
+            slack=slack,
+            error=worst,
+        )
+
+    def _run(self, question: ConicQuestion, tolerance: float, updatable: bool) -> Any:
+        solver, P, q, A, b = self._solver, question.P, question.q, question.A, question.b
+        if updatable and solver is not None and solver.is_data_update_allowed():
+            solver.update(P=P, q=q, A=A, b=b)
+            return solver.solve()
+        chosen = settings(tolerance, LENIENT, _UPDATABLE if updatable else {}, self.options)
+        if not question.deadline.is_never:
+            chosen.time_limit = max(question.deadline.remaining, 0.0)
+        solver = clarabel.DefaultSolver(P, q, A, b, native_cones(question.cones), chosen)
+        if updatable:
+            self._solver = solver
+        return solver.solve()
+
+    @classmethod
+    def known_options(cls) -> frozenset[str]:
+        """The fields of Clarabel's settings."""
+        names = dir(clarabel.DefaultSettings)
+        return frozenset(name for name in names if not name.startswith("_") and name != "default")
+
+    @classmethod
+    def try_options(cls, options: Mapping[str, Any]) -> None:
+        """Set them."""
+        settings(_TOLERANCES[0], options)
 
 
-def _residual(
-    P: sp.csc_array,
-    q: np.ndarray,
-    A: sp.csc_array,
-    b: np.ndarray,
-    x: np.ndarray,
-    z: np.ndarray,
-    s: np.ndarray,
-) -> float:
-    """Largest residual, measured against the data.
-
-    Clarabel measures against the size of x, too: where x runs off to infinity along a direction in
-    which the objective falls, every residual looks small.
-    """
-    pull = A.T @ z
-    slope = P @ x + P.T @ x - P.diagonal() * x + q + pull
-    bounded = np.isfinite(b)
-    rows = (A @ x + s - b)[bounded]
-    dual = np.abs(slope).max(initial=0.0) / max(
-        1.0, np.abs(q).max(initial=0.0), np.abs(pull).max(initial=0.0)
-    )
-    scale = max(1.0, np.abs(b[bounded]).max(initial=0.0), np.abs(s[bounded]).max(initial=0.0))
-    return float(np.maximum(dual, np.abs(rows).max(initial=0.0) / scale))
+def _is_settled(answer: Answer, accuracy: float) -> bool:
+    if answer.status is InnerStatus.INACCURATE and answer.error <= accuracy:
+        answer.status = InnerStatus.OPTIMAL
+    unsettled = answer.status in (InnerStatus.FAILED, InnerStatus.INACCURATE)
+    return not unsettled and answer.reason not in _PROVISIONAL
 
 
-def _is_settled(result: ConicResult, accuracy: float) -> bool:
-    if result.status is InnerStatus.INACCURATE and result.error <= accuracy:
-        result.status = InnerStatus.OPTIMAL
-    unsettled = result.status in (InnerStatus.FAILED, InnerStatus.INACCURATE)
-    return not unsettled and result.native not in _PROVISIONAL
-
-
-def _rank(result: ConicResult) -> tuple[int, float]:
+def _rank(answer: Answer) -> tuple[int, float]:
     """Best first: certain outcomes, then points by residual, then suspicions, then nothing."""
-    if result.status in (InnerStatus.OPTIMAL, InnerStatus.INACCURATE):
-        return 1, result.error
-    if result.status is InnerStatus.FAILED:
+    if answer.has_point:
+        return 1, answer.error
+    if answer.status is InnerStatus.FAILED:
         return 3, 0.0
-    return (2 if result.native in _PROVISIONAL else 0), 0.0
+    return (2 if answer.reason in _PROVISIONAL else 0), 0.0
 
 
-def solve_quadratic(
-    P: sp.csc_array,
-    q: np.ndarray,
-    A: sp.csc_array,
-    b: np.ndarray,
-    equality: np.ndarray,
-    accuracy: float = 1e-9,
-) -> ConicResult:
-    """Solve min .5 y'Py + q'y s.t. Ay <= b, with = on the rows marked in ``equality``."""
-    order = np.argsort(~equality, kind="stable")
-    n_equal = int(equality.sum())
-    cones = []
-    if n_equal:
-        cones.append(clarabel.ZeroConeT(n_equal))
-    if n_equal < len(b):
-        cones.append(clarabel.NonnegativeConeT(len(b) - n_equal))
-    rows = sp.csc_array(sp.csr_array(A)[order])
-    result = ClarabelSolver(cones).solve(sp.csc_array(sp.triu(P)), q, rows, b[order], accuracy)
-    z, s = np.empty_like(result.z), np.empty_like(result.s)
-    z[order], s[order] = result.z, result.s
-    result.z, result.s = z, s
-    return result
-
-
-def _failure(n: int, m: int, native: str) -> ConicResult:
-    return ConicResult(
-        InnerStatus.FAILED, np.full(n, np.nan), np.full(m, np.nan), np.full(m, np.nan), 0, native
-    )
+def _failure(question: ConicQuestion, reason: str) -> Answer:
+    answer = Answer.without_point(InnerStatus.FAILED, len(question.q), reason, solver=Clarabel.name)
+    answer.multipliers = answer.slack = np.full(len(question.b), np.nan)
+    return answer

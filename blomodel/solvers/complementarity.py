@@ -21,12 +21,13 @@ The point of {z >= 0, z1 <= 1} with z1 = 1 or z2 = 0 that is nearest to (0.8, 2)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.complementarity_pieces import (
     DECREASE,
     FREE,
@@ -37,7 +38,7 @@ from blomodel.solvers.complementarity_pieces import (
     Sides,
 )
 from blomodel.solvers.complementarity_tree import Tree
-from blomodel.solvers.convex_qp import ConvexAnswer, ConvexStatus, Vector
+from blomodel.solvers.convex_qp import Vector
 
 __all__ = [
     "ComplementarityQP",
@@ -56,7 +57,7 @@ def solve_globally(
     *,
     incumbent: Any = None,
     node_limit: float = 2000,
-    time_limit: float = np.inf,
+    deadline: Deadline = NEVER,
     gap: float = 1e-8,
     stop: Callable[[], bool] | None = None,
 ) -> ComplementarityResult:
@@ -66,15 +67,14 @@ def solve_globally(
     ----------
     incumbent
         A known feasible point; its piece is solved first and prunes from the start.
-    node_limit, time_limit
-        Relaxations to solve and seconds to spend before the best point so far is returned.
+    node_limit, deadline
+        Relaxations to solve, and when to end, before the best point so far is returned.
     gap
         Relative difference of value and bound at which the point counts as optimal.
     stop
         Called before every node; the search ends when it returns True.
     """
     pieces = problem.pieces
-    deadline = pieces.program.deadline = time.perf_counter() + time_limit
     tree = Tree(pieces, node_limit=node_limit, deadline=deadline, gap=gap, stop=stop)
     solved_before = pieces.solved
     if incumbent is not None:
@@ -82,10 +82,10 @@ def solve_globally(
         scale = 1.0 + np.abs(z).max(initial=0.0)
         if np.all(np.isfinite(z)) and problem.violation(z) <= ACCEPTED_VIOLATION * scale:
             sides = pieces.round(z, pieces.free_sides)
-            answer = pieces.solve(sides, refine=True)
-            if answer.status is ConvexStatus.OPTIMAL and answer.z is not None:
-                tree.offer(answer.z, answer.value)
-            elif answer.status is not ConvexStatus.UNBOUNDED:
+            answer = pieces.solve(sides, refine=True, deadline=deadline)
+            if answer.status is InnerStatus.OPTIMAL:
+                tree.offer(answer.y, answer.value)
+            elif answer.status is not InnerStatus.UNBOUNDED:
                 tree.offer(z, problem.objective(z))
     result = tree.search(pieces.free_sides)
     result.nodes = pieces.solved - solved_before
@@ -97,7 +97,7 @@ def solve_locally(
     z0: Any,
     *,
     max_moves: int = 50,
-    time_limit: float = np.inf,
+    deadline: Deadline = NEVER,
     looks_further: bool = True,
 ) -> ComplementarityResult:
     """Walk from piece to adjacent piece, from the one ``z0`` lies in, while the objective falls.
@@ -107,7 +107,6 @@ def solve_locally(
     show that none of them is better. ``bound`` stays ``-inf``, since nothing global is known.
     """
     pieces = problem.pieces
-    deadline = pieces.program.deadline = time.perf_counter() + time_limit
     solved_before = pieces.solved
 
     def report(
@@ -122,17 +121,16 @@ def solve_locally(
     status = ComplementarityStatus.LIMIT
     for _ in range(max_moves):
         sides, answer = pieces.descend(sides, answer, max_moves, deadline)
-        if answer.status is ConvexStatus.UNBOUNDED:
+        if answer.status is InnerStatus.UNBOUNDED:
             return report(ComplementarityStatus.UNBOUNDED, value=-np.inf)
-        assert answer.z is not None
-        if time.perf_counter() >= deadline:
+        if deadline.is_over:
             break
         if not pieces.wrong_pairs(sides, answer).any():
             # With these signs the point also minimises over the union of the biactive pairs'
             # pieces with complementarity dropped, hence over each of them.
             status = ComplementarityStatus.LOCAL
             break
-        around = np.where(pieces.biactive(answer.z), FREE, sides).astype(np.int8)
+        around = np.where(pieces.biactive(answer.y), FREE, sides).astype(np.int8)
         tree = Tree(
             pieces,
             node_limit=float(np.clip(20_000 / max(1, pieces.program.n), 30, 500)),
@@ -140,7 +138,7 @@ def solve_locally(
             gap=DECREASE,
             first_improvement=True,
         )
-        tree.offer(answer.z, answer.value)
+        tree.offer(answer.y, answer.value)
         found = tree.search(around)
         if found.status is ComplementarityStatus.UNBOUNDED:
             return report(ComplementarityStatus.UNBOUNDED, value=-np.inf)
@@ -150,11 +148,11 @@ def solve_locally(
             break
         assert found.z is not None
         sides = pieces.round(found.z, pieces.free_sides)
-        moved = pieces.solve(sides, refine=True)
-        if moved.status is not ConvexStatus.OPTIMAL or moved.value > answer.value:
+        moved = pieces.solve(sides, refine=True, deadline=deadline)
+        if moved.status is not InnerStatus.OPTIMAL or moved.value > answer.value:
             return report(ComplementarityStatus.LIMIT, found.z, found.value)
         answer = moved
-    return report(status, answer.z, answer.value)
+    return report(status, answer.y, answer.value)
 
 
 def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None, Vector | None]:
@@ -163,21 +161,22 @@ def piece_multipliers(problem: ComplementarityQP, z: Any) -> tuple[Vector | None
     On a row that the piece holds tight the multiplier may have either sign.
     """
     pieces = problem.pieces
-    pieces.program.deadline = np.inf
     answer = pieces.solve(pieces.round(np.asarray(z, dtype=float), pieces.free_sides))
-    return answer.dual_eq, answer.dual_in
+    if answer.multipliers is None:
+        return None, None
+    return pieces.program.split(answer.multipliers)[:2]
 
 
 def _first_piece(
-    pieces: Pieces, start: Vector, deadline: float, looks_further: bool
-) -> tuple[Sides, ConvexAnswer | None, ComplementarityStatus]:
+    pieces: Pieces, start: Vector, deadline: Deadline, looks_further: bool
+) -> tuple[Sides, Answer | None, ComplementarityStatus]:
     """Solve the piece ``start`` lies in or, if it is empty, search for one that is not."""
     sides = pieces.round(start, pieces.free_sides)
-    answer = pieces.solve(sides, refine=True)
+    answer = pieces.solve(sides, refine=True, deadline=deadline)
     status = ComplementarityStatus.LIMIT
-    if answer.status is ConvexStatus.UNBOUNDED:
+    if answer.status is InnerStatus.UNBOUNDED:
         return sides, None, ComplementarityStatus.UNBOUNDED
-    if answer.status is ConvexStatus.OPTIMAL:
+    if answer.status is InnerStatus.OPTIMAL:
         return sides, answer, status
     doubtful = np.where(pieces.biactive(start, 1e-3), FREE, sides).astype(np.int8)
     for choice in (doubtful, pieces.free_sides) if looks_further else ():
@@ -187,8 +186,8 @@ def _first_piece(
         status = found.status
         if found.z is not None:
             sides = pieces.round(found.z, pieces.free_sides)
-            answer = pieces.solve(sides, refine=True)
-            if answer.status is ConvexStatus.OPTIMAL:
+            answer = pieces.solve(sides, refine=True, deadline=deadline)
+            if answer.status is InnerStatus.OPTIMAL:
                 return sides, answer, status
         if status is ComplementarityStatus.UNBOUNDED:
             break

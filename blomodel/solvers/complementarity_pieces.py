@@ -7,15 +7,16 @@ union is the feasible set, so global search branches on the sides and local sear
 from __future__ import annotations
 
 import enum
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.complementarity_refine import compact_matrix
-from blomodel.solvers.convex_qp import ConvexAnswer, ConvexProgram, ConvexStatus, Indices, Vector
+from blomodel.solvers.convex_qp import ConvexProgram, Indices, Vector
 
 Sides = NDArray[np.int8]
 FREE, TIGHT, ZERO = 0, 1, 2  # neither side chosen; the row is tight; the variable is zero
@@ -121,12 +122,12 @@ class Pieces:
         slack = np.maximum(self.right - self.paired @ z, 0.0)
         return slack, np.maximum(z[self.columns], 0.0)
 
-    def solve(self, sides: Sides, refine: bool = False) -> ConvexAnswer:
+    def solve(self, sides: Sides, refine: bool = False, deadline: Deadline = NEVER) -> Answer:
         """Solve the convex program with the chosen sides; free pairs lose their complementarity."""
         self.solved += 1
         tight: Indices = self.rows[sides == TIGHT]
         zero: Indices = self.columns[sides == ZERO]
-        return self.program.solve(tight, zero, refine=refine)
+        return self.program.solve(tight, zero, refine=refine, deadline=deadline)
 
     def round(self, z: Vector, sides: Sides) -> Sides:
         """Choose for every free pair the side that is nearer to holding at ``z``."""
@@ -141,18 +142,18 @@ class Pieces:
         both = np.maximum(slack / self.row_length, variable) <= tolerance * scale
         return both & (self.free_sides == FREE)
 
-    def wrong_pairs(self, sides: Sides, answer: ConvexAnswer) -> NDArray[np.bool_]:
+    def wrong_pairs(self, sides: Sides, answer: Answer) -> NDArray[np.bool_]:
         """Biactive pairs whose multiplier says that the other side holds better points."""
-        assert answer.z is not None and answer.dual_in is not None and answer.reduced is not None
-        row_multiplier = answer.dual_in[self.rows]
-        reduced = answer.reduced[self.place]
+        assert answer.multipliers is not None
+        _, of_rows, of_signs = self.program.split(answer.multipliers)
+        row_multiplier, reduced = of_rows[self.rows], of_signs[self.place]
         multiplier = np.where(sides == TIGHT, row_multiplier, reduced)
         scale = 1.0 + np.abs(self.program.q).max(initial=0.0)
-        return self.biactive(answer.z) & (multiplier < -WRONG_SIGN * scale)
+        return self.biactive(answer.y) & (multiplier < -WRONG_SIGN * scale)
 
     def descend(
-        self, sides: Sides, answer: ConvexAnswer, max_moves: int, deadline: float
-    ) -> tuple[Sides, ConvexAnswer]:
+        self, sides: Sides, answer: Answer, max_moves: int, deadline: Deadline
+    ) -> tuple[Sides, Answer]:
         """Walk to adjacent pieces as long as the multipliers ask for it and the value falls.
 
         Flipping any set of biactive pairs keeps the present point feasible, so the next piece is
@@ -160,14 +161,14 @@ class Pieces:
         """
         for _ in range(max_moves):
             wrong = self.wrong_pairs(sides, answer)
-            if not wrong.any() or time.perf_counter() > deadline:
+            if not wrong.any() or deadline.is_over:
                 break
             other = np.where(sides == TIGHT, ZERO, TIGHT)
             flipped = np.where(wrong, other, sides).astype(np.int8)
-            candidate = self.solve(flipped, refine=True)
-            if candidate.status is ConvexStatus.UNBOUNDED:
+            candidate = self.solve(flipped, refine=True, deadline=deadline)
+            if candidate.status is InnerStatus.UNBOUNDED:
                 return flipped, candidate
-            if candidate.status is not ConvexStatus.OPTIMAL:
+            if candidate.status is not InnerStatus.OPTIMAL:
                 break
             if candidate.value >= answer.value - DECREASE * max(1.0, abs(answer.value)):
                 break

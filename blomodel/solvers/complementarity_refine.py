@@ -12,8 +12,10 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from numpy.typing import NDArray
 
+from blomodel.solvers.answer import Answer, InnerStatus
+
 if TYPE_CHECKING:
-    from blomodel.solvers.convex_qp import ConvexAnswer, ConvexProgram
+    from blomodel.solvers.convex_qp import ConvexProgram
 
 Vector = NDArray[np.float64]
 DENSE_LIMIT = 1500  # rows of the KKT matrix up to which LAPACK is faster than a sparse LU
@@ -25,8 +27,8 @@ GOOD_ENOUGH = 1e-12  # relative KKT residual at which there is nothing left to g
 
 
 def refine_active_set(
-    program: ConvexProgram, answer: ConvexAnswer, tight: Any, zero: Any
-) -> tuple[ConvexAnswer, float]:
+    program: ConvexProgram, answer: Answer, tight: Any, zero: Any
+) -> tuple[Answer, float]:
     """Solve the KKT equations of the active set; return the answer and its relative residual.
 
     The active rows are those whose multiplier exceeds their slack. Each round drops rows with a
@@ -34,16 +36,10 @@ def refine_active_set(
     ``answer`` may also come from a program with other rows tight. The result with the smallest
     residual is kept, which is ``answer`` itself when nothing improves on it.
     """
-    assert answer.z is not None and answer.dual_eq is not None
-    assert answer.dual_in is not None and answer.reduced is not None
-    n_eq, n_in = program.b_eq.size, program.b_in.size
+    assert answer.multipliers is not None
     G, h = program.compact[1], program.stacked[1]
-    is_equality = np.zeros(h.size, dtype=bool)
-    is_equality[:n_eq] = True
-    is_equality[n_eq + tight] = True
-    is_equality[program.sign_row[zero]] = True
-    z = answer.z
-    dual = np.concatenate([answer.dual_eq, answer.dual_in, answer.reduced])
+    is_equality = program.is_equality(tight, zero)
+    z, dual = answer.y, answer.multipliers
     scale = program.scale + np.abs(z).max(initial=0.0)
     gap = G @ z - h
     best = _residual(program, G, gap, is_equality, z, dual)
@@ -74,12 +70,11 @@ def refine_active_set(
     relative = best / scale
     refined = replace(
         answer,
-        z=best_z,
+        status=InnerStatus.OPTIMAL,
+        y=best_z,
         value=value,
         bound=value if relative <= EXACT else min(answer.bound, value),
-        dual_eq=best_dual[:n_eq],
-        dual_in=best_dual[n_eq : n_eq + n_in],
-        reduced=best_dual[n_eq + n_in :],
+        multipliers=best_dual,
     )
     return refined, relative
 

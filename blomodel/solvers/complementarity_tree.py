@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.complementarity_pieces import (
     FREE,
     TIGHT,
@@ -19,7 +20,7 @@ from blomodel.solvers.complementarity_pieces import (
     Pieces,
     Sides,
 )
-from blomodel.solvers.convex_qp import ConvexAnswer, ConvexStatus, Vector
+from blomodel.solvers.convex_qp import Vector
 
 COMPLEMENTARY = 1e-6  # relative: below this a relaxed point is worth solving its piece
 NEAR_CUTOFF = 1e-5  # relative: bounds this near the cutoff are recomputed accurately
@@ -42,7 +43,7 @@ class Tree:
         pieces: Pieces,
         *,
         node_limit: float = np.inf,
-        deadline: float = np.inf,
+        deadline: Deadline = NEVER,
         gap: float = 1e-8,
         stop: Callable[[], bool] | None = None,
         first_improvement: bool = False,
@@ -101,7 +102,7 @@ class Tree:
     def _must_halt(self) -> bool:
         return (
             self.nodes >= self.node_limit
-            or time.perf_counter() >= self.deadline
+            or self.deadline.is_over
             or (self.stop is not None and bool(self.stop()))
         )
 
@@ -125,24 +126,23 @@ class Tree:
         self.nodes += 1
         pieces, sides = self.pieces, node.sides
         free = np.flatnonzero(sides == FREE)
-        answer = pieces.solve(sides, refine=free.size == 0)
-        is_exact = answer.status is not ConvexStatus.OPTIMAL or answer.bound == answer.value
+        answer = pieces.solve(sides, refine=free.size == 0, deadline=self.deadline)
+        is_exact = answer.status is not InnerStatus.OPTIMAL or answer.bound == answer.value
         if not is_exact and self._is_near_cutoff(answer.bound):
-            answer = pieces.solve(sides, refine=True)
-        if answer.status is ConvexStatus.INFEASIBLE:
+            answer = pieces.solve(sides, refine=True, deadline=self.deadline)
+        if answer.status is InnerStatus.INFEASIBLE:
             return []
-        if answer.status is ConvexStatus.FAILED:
+        if answer.status is InnerStatus.FAILED:
             if free.size == 0:
                 self.unresolved = min(self.unresolved, node.bound)
                 return []
             return self._branch(node, node.bound, int(free[0]), TIGHT)
-        assert answer.z is not None
-        if answer.status is ConvexStatus.UNBOUNDED:
+        if answer.status is InnerStatus.UNBOUNDED:
             if free.size == 0:
                 self.is_unbounded = True
                 return []
-            direction = answer.z if answer.ray is None else answer.ray
-            return self._branch_along(node, free, answer.z, direction, answer.ray is not None)
+            direction = answer.y if answer.ray is None else answer.ray
+            return self._branch_along(node, free, answer.y, direction, answer.ray is not None)
         bound = max(node.bound, answer.bound)
         if bound >= self.cutoff:
             self.pruned = min(self.pruned, bound)
@@ -150,15 +150,15 @@ class Tree:
         if free.size == 0:
             self._improve(sides, answer)
             return []
-        slack, variable = pieces.gaps(answer.z)
+        slack, variable = pieces.gaps(answer.y)
         slack = slack / pieces.row_length
-        scale = 1.0 + np.abs(answer.z).max(initial=0.0)
+        scale = 1.0 + np.abs(answer.y).max(initial=0.0)
         smaller = np.minimum(slack, variable)[free]
         is_complementary = smaller.max() <= COMPLEMENTARY * scale
         # Until there is an incumbent, rounded pieces are tried at nodes 1, 2, 4, 8, ...
         is_early = not np.isfinite(self.value) and (self.nodes & (self.nodes - 1)) == 0
         if is_complementary or is_early or self.nodes == 1:
-            self._try_piece(pieces.round(answer.z, sides))
+            self._try_piece(pieces.round(answer.y, sides))
             if bound >= self.cutoff:
                 self.pruned = min(self.pruned, bound)
             if self.is_unbounded or bound >= self.cutoff:
@@ -207,19 +207,18 @@ class Tree:
         return children
 
     def _try_piece(self, sides: Sides) -> None:
-        answer = self.pieces.solve(sides, refine=True)
-        if answer.status is ConvexStatus.UNBOUNDED:
+        answer = self.pieces.solve(sides, refine=True, deadline=self.deadline)
+        if answer.status is InnerStatus.UNBOUNDED:
             self.is_unbounded = True
-        elif answer.status is ConvexStatus.OPTIMAL and answer.value < self.value:
+        elif answer.status is InnerStatus.OPTIMAL and answer.value < self.value:
             self._improve(sides, answer)
 
-    def _improve(self, sides: Sides, answer: ConvexAnswer) -> None:
+    def _improve(self, sides: Sides, answer: Answer) -> None:
         if answer.value >= self.cutoff:
             return
         _, answer = self.pieces.descend(sides, answer, DESCENT_MOVES, self.deadline)
-        if answer.status is ConvexStatus.UNBOUNDED:
+        if answer.status is InnerStatus.UNBOUNDED:
             self.is_unbounded = True
             return
-        assert answer.z is not None
         self.has_improved = True
-        self.offer(answer.z, answer.value)
+        self.offer(answer.y, answer.value)

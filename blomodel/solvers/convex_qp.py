@@ -13,19 +13,30 @@ quadratic ones go to Clarabel. Neither alone is trusted when it says "infeasible
 
 from __future__ import annotations
 
-import enum
-import time
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import clarabel
-import highspy
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.choice import Preferred, count
+from blomodel.solvers.clarabel import (
+    CAREFUL,
+    STATUS,
+    ClarabelPanic,
+    native_cones,
+    rows_in_cones,
+    settings,
+    without_panic,
+)
 from blomodel.solvers.complementarity_refine import EXACT, compact_matrix, refine_active_set
+from blomodel.solvers.highs import HighsModel
+from blomodel.solvers.question import ProblemClass, QuadraticQuestion
+from blomodel.solvers.registry import InnerSolver
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -34,42 +45,6 @@ NO_INDICES: Indices = np.zeros(0, dtype=np.intp)
 FASTER_LARGE_FACTORISATION = 300  # variables from which faer beats qdldl in Clarabel
 MAX_MISSES = 10  # failed warm starts, less the successful ones, before they are given up
 ACCEPTED_RESIDUAL = 1e-6  # relative; an answer with larger residuals counts as failed
-
-
-class ConvexStatus(enum.Enum):
-    """What is known about a convex program."""
-
-    OPTIMAL = "optimal"
-    INFEASIBLE = "infeasible"
-    UNBOUNDED = "unbounded"
-    FAILED = "failed"
-
-
-@dataclass
-class ConvexAnswer:
-    """Minimiser and multipliers of a convex program; ``ray`` when it is unbounded.
-
-    The Lagrangian is ``objective + dual_eq'(A_eq z - b_eq) + dual_in'(A_in z - b_in) - reduced'z``.
-    """
-
-    status: ConvexStatus
-    z: Vector | None = None
-    value: float = np.nan
-    bound: float = -np.inf  # the dual objective: no feasible point lies below it
-    dual_eq: Vector | None = None
-    dual_in: Vector | None = None
-    reduced: Vector | None = None  # multipliers of z[nonnegative] >= 0
-    ray: Vector | None = None
-
-
-class ConvexSolution(NamedTuple):
-    """What :func:`solve_convex_qp` returns."""
-
-    status: ConvexStatus
-    z: Vector | None
-    value: float
-    dual_eq: Vector | None
-    dual_in: Vector | None
 
 
 def solve_convex_qp(
@@ -81,19 +56,14 @@ def solve_convex_qp(
     b_in: Any,
     *,
     accuracy: float = 1e-9,
-) -> ConvexSolution:
+) -> Answer:
     """Minimise ``1/2 z'Pz + q'z`` subject to ``A_eq z = b_eq`` and ``A_in z <= b_in``.
 
     ``P``, ``A_eq`` and ``A_in`` may be None or empty, dense or sparse. ``value`` is ``inf`` when
-    the program is infeasible, ``-inf`` when it is unbounded, ``nan`` when the solvers failed.
+    the program is infeasible, ``-inf`` when it is unbounded, ``nan`` when the solvers failed; the
+    multipliers of ``A_eq`` come first.
     """
-    program = ConvexProgram(P, q, A_eq, b_eq, A_in, b_in)
-    answer = program.solve(accuracy=accuracy, refine=True)
-    value = {ConvexStatus.INFEASIBLE: np.inf, ConvexStatus.UNBOUNDED: -np.inf}.get(
-        answer.status, answer.value
-    )
-    z = answer.z if answer.status is ConvexStatus.OPTIMAL else None
-    return ConvexSolution(answer.status, z, value, answer.dual_eq, answer.dual_in)
+    return ConvexProgram(P, q, A_eq, b_eq, A_in, b_in).solve(accuracy=accuracy, refine=True)
 
 
 class ConvexProgram:
@@ -121,9 +91,9 @@ class ConvexProgram:
         self._linear: _LinearBackend | None = None
         self._feasibility: _LinearBackend | None = None
         self._quadratic: _QuadraticBackend | None = None
-        self._last: ConvexAnswer | None = None
+        self._last: Answer | None = None
         self._misses = 0  # recent failures to solve from the last answer
-        self.deadline = np.inf  # of time.perf_counter(): an interior point solve ends then, as failed
+        self._preferred = Preferred()
         self.scale = 1.0 + max(
             np.abs(self.q).max(initial=0.0),
             np.abs(self.b_eq).max(initial=0.0),
@@ -158,6 +128,20 @@ class ConvexProgram:
         n_eq = self.b_eq.size
         return float(max(np.abs(excess[:n_eq]).max(initial=0.0), excess[n_eq:].max(initial=0.0)))
 
+    def is_equality(self, tight: Indices, zero: Indices) -> NDArray[np.bool_]:
+        """Which of the stacked rows hold with equality."""
+        n_eq = self.b_eq.size
+        equality = np.zeros(n_eq + self.b_in.size + self.nonnegative.size, dtype=bool)
+        equality[:n_eq] = True
+        equality[n_eq + tight] = True
+        equality[self.sign_row[zero]] = True
+        return equality
+
+    def split(self, multipliers: Vector) -> tuple[Vector, Vector, Vector]:
+        """Multipliers of the stacked rows as those of ``A_eq``, ``A_in`` and of the signs."""
+        n_eq, n_in = self.b_eq.size, self.b_in.size
+        return multipliers[:n_eq], multipliers[n_eq : n_eq + n_in], multipliers[n_eq + n_in :]
+
     def solve(
         self,
         tight: Indices = NO_INDICES,
@@ -165,65 +149,93 @@ class ConvexProgram:
         *,
         accuracy: float = 1e-9,
         refine: bool = False,
-    ) -> ConvexAnswer:
+        deadline: Deadline = NEVER,
+    ) -> Answer:
         """Solve with the inequality rows ``tight`` as equalities and ``z[zero] = 0``.
 
         ``zero`` indexes variables and must lie in ``nonnegative``. With ``refine`` the answer of an
-        interior point solve is corrected on its active set.
+        interior point solve is corrected on its active set. After ``deadline`` an interior point
+        solve ends as failed. The multipliers are those of the stacked rows.
         """
         if not np.all(np.isfinite(self.b_in[tight])) or np.any(self.b_in == -np.inf):
-            return ConvexAnswer(ConvexStatus.INFEASIBLE)
+            return Answer.without_point(InnerStatus.INFEASIBLE, self.n)
         if self.n == 0:
             return self._solve_empty(tight)
-        if self.is_linear:
-            return self._solve_linear(tight, zero, accuracy)
-        return self._solve_quadratic(tight, zero, accuracy, refine)
+        problem_class = ProblemClass.LP if self.is_linear else ProblemClass.QP
+        preferred = self._preferred.solver(problem_class)
+        if preferred is not None:
+            answer = self._solve_as_preferred(preferred, tight, zero, accuracy, deadline)
+        if preferred is None or answer is None:
+            solve = self._solve_linear if self.is_linear else self._solve_quadratic
+            answer = solve(tight, zero, accuracy, refine, deadline)
+        if answer.status is not InnerStatus.FAILED and answer.solver:
+            count(answer.solver)
+        return answer
 
-    def _solve_empty(self, tight: Indices) -> ConvexAnswer:
+    def _solve_empty(self, tight: Indices) -> Answer:
         bad = np.any(self.b_eq != 0.0) or np.any(self.b_in < 0.0) or np.any(self.b_in[tight] != 0.0)
         if bad:
-            return ConvexAnswer(ConvexStatus.INFEASIBLE)
-        zeros = [np.zeros(size) for size in (0, self.b_eq.size, self.b_in.size, 0)]
-        return ConvexAnswer(ConvexStatus.OPTIMAL, zeros[0], 0.0, 0.0, *zeros[1:])
+            return Answer.without_point(InnerStatus.INFEASIBLE, 0)
+        multipliers = np.zeros(self.b_eq.size + self.b_in.size)
+        return Answer(InnerStatus.OPTIMAL, 0.0, np.zeros(0), multipliers=multipliers, bound=0.0)
 
-    def _solve_linear(self, tight: Indices, zero: Indices, accuracy: float) -> ConvexAnswer:
+    def _solve_as_preferred(
+        self, solver: InnerSolver, tight: Indices, zero: Indices, accuracy: float, deadline: Deadline
+    ) -> Answer | None:
+        """The answer of the solver that the user prefers; None unless it can be shown to be right."""
+        matrix, right = self.stacked
+        equality = self.is_equality(tight, zero)
+        answer = solver.solve(
+            QuadraticQuestion(self.P, self.q, matrix, right, equality, accuracy, deadline=deadline)
+        )
+        if not answer.has_point or answer.multipliers is None:
+            return None
+        if not (np.isfinite(answer.y).all() and np.isfinite(answer.multipliers).all()):
+            return None
+        refined, residual = refine_active_set(self, answer, tight, zero)
+        refined.solver = solver.name
+        return refined if residual <= EXACT else None
+
+    def _solve_linear(
+        self, tight: Indices, zero: Indices, accuracy: float, refine: bool, deadline: Deadline
+    ) -> Answer:
         if self._linear is None:
             self._linear = _LinearBackend(self, self.q)
         answer = self._linear.solve(tight, zero)
-        if answer.status is ConvexStatus.FAILED:
-            answer = self._solve_quadratic(tight, zero, accuracy, refine=True)
+        if answer.status is InnerStatus.FAILED:
+            answer = self._solve_quadratic(tight, zero, accuracy, True, deadline)
         return answer
 
     def _solve_quadratic(
-        self, tight: Indices, zero: Indices, accuracy: float, refine: bool
-    ) -> ConvexAnswer:
-        answer = self._solve_from_last(tight, zero)
-        if answer is not None:
-            return answer
+        self, tight: Indices, zero: Indices, accuracy: float, refine: bool, deadline: Deadline
+    ) -> Answer:
+        again = self._solve_from_last(tight, zero)
+        if again is not None:
+            return again
         if self._quadratic is None:
             self._quadratic = _QuadraticBackend(self)
-        answer = self._quadratic.solve(tight, zero, accuracy)
-        if answer.status is ConvexStatus.FAILED and time.perf_counter() >= self.deadline:
+        answer = self._quadratic.solve(tight, zero, accuracy, deadline)
+        if answer.status is InnerStatus.FAILED and deadline.is_over:
             return answer
-        if answer.status is not ConvexStatus.OPTIMAL:
+        if answer.status is not InnerStatus.OPTIMAL:
             # A dual certificate says only "unbounded or infeasible", and a primal one can be
             # false when the feasible points are large: an LP without objective decides.
             feasibility = self.find_feasible(tight, zero)
-            if feasibility.status is ConvexStatus.INFEASIBLE:
+            if feasibility.status is InnerStatus.INFEASIBLE:
                 return feasibility
-            is_feasible = feasibility.status is ConvexStatus.OPTIMAL
-            if answer.status is ConvexStatus.UNBOUNDED and is_feasible:
-                answer.z = feasibility.z
+            is_feasible = feasibility.status is InnerStatus.OPTIMAL
+            if answer.status is InnerStatus.UNBOUNDED and is_feasible:
+                answer.y = feasibility.y
                 return answer
-            answer = self._quadratic.solve(tight, zero, accuracy, careful=True)
-            if answer.status is not ConvexStatus.OPTIMAL:
-                return ConvexAnswer(ConvexStatus.FAILED)
+            answer = self._quadratic.solve(tight, zero, accuracy, deadline, careful=True)
+            if answer.status is not InnerStatus.OPTIMAL:
+                return Answer.without_point(InnerStatus.FAILED, self.n)
         if refine:
             answer, _ = refine_active_set(self, answer, tight, zero)
         self._last = answer
         return answer
 
-    def _solve_from_last(self, tight: Indices, zero: Indices) -> ConvexAnswer | None:
+    def _solve_from_last(self, tight: Indices, zero: Indices) -> Answer | None:
         """Correct the active set of the solve before; None if that does not end in a minimiser.
 
         The programs of a search differ in a few rows, so this nearly always succeeds, at a quarter
@@ -236,10 +248,11 @@ class ConvexProgram:
             self._misses += 1
             return None
         self._misses = max(0, self._misses - 1)
+        answer.solver = "active-set"
         self._last = answer
         return answer
 
-    def find_feasible(self, tight: Indices, zero: Indices) -> ConvexAnswer:
+    def find_feasible(self, tight: Indices, zero: Indices) -> Answer:
         """Find a feasible point, or show that there is none."""
         if self._feasibility is None:
             self._feasibility = _LinearBackend(self, np.zeros(self.n))
@@ -250,84 +263,39 @@ class _LinearBackend:
     """One HiGHS model; a solve moves its bounds and restarts from the last basis."""
 
     def __init__(self, program: ConvexProgram, cost: Vector) -> None:
-        self.program, self.cost = program, cost
-        self.n_eq = program.b_eq.size
+        self.program, self.n_eq = program, program.b_eq.size
         matrix = sp.vstack([program.A_eq, program.A_in], format="csc")
-        rows, n = matrix.shape
         self.row_lower = np.concatenate([program.b_eq, np.full(program.b_in.size, -np.inf)])
         self.row_upper = np.concatenate([program.b_eq, program.b_in])
-        self.column_lower = np.full(n, -np.inf)
+        self.column_lower = np.full(program.n, -np.inf)
         self.column_lower[program.nonnegative] = 0.0
-        self.column_upper = np.full(n, np.inf)
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_, model.col_cost_ = n, rows, cost
-        model.col_lower_, model.col_upper_ = self.column_lower, self.column_upper
-        model.row_lower_, model.row_upper_ = self.row_lower, self.row_upper
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = matrix.indptr
-        model.a_matrix_.index_ = matrix.indices
-        model.a_matrix_.value_ = matrix.data
-        self.highs: Any = highspy.Highs()
-        for name, setting in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("presolve", "off"),
-            ("solver", "simplex"),
-            ("primal_feasibility_tolerance", 1e-9),
-            ("dual_feasibility_tolerance", 1e-9),
-        ):
-            self.highs.setOptionValue(name, setting)
-        self.highs.passModel(model)
+        self.column_upper = np.full(program.n, np.inf)
+        rows, columns = (self.row_lower, self.row_upper), (self.column_lower, self.column_upper)
+        self.model = HighsModel(matrix, rows, columns, cost)
         self.tight, self.zero = NO_INDICES, NO_INDICES
 
-    def solve(self, tight: Indices, zero: Indices) -> ConvexAnswer:
+    def solve(self, tight: Indices, zero: Indices) -> Answer:
         self._move_bounds(tight, zero)
-        self.highs.run()
-        status = self.highs.getModelStatus()
-        answer = self._read(status)
-        if answer is None:
-            # A stale basis is the usual cause of trouble: start again from none.
-            self.highs.clearSolver()
-            self.highs.run()
-            answer = self._read(self.highs.getModelStatus())
-        return ConvexAnswer(ConvexStatus.FAILED) if answer is None else answer
+        answer = self.model.solve()
+        if answer.multipliers is not None:
+            signs = self.model.reduced_costs[self.program.nonnegative]
+            answer.multipliers = np.concatenate([answer.multipliers, signs])
+        return answer
 
     def _move_bounds(self, tight: Indices, zero: Indices) -> None:
         rows = np.concatenate([self.tight, tight]) + self.n_eq
         if rows.size:
-            rows = np.unique(rows).astype(np.int32)
+            rows = np.unique(rows)
             lower = self.row_lower.copy()
             lower[tight + self.n_eq] = self.row_upper[tight + self.n_eq]
-            self.highs.changeRowsBounds(rows.size, rows, lower[rows], self.row_upper[rows])
+            self.model.set_row_bounds(rows, lower[rows], self.row_upper[rows])
         columns = np.concatenate([self.zero, zero])
         if columns.size:
-            columns = np.unique(columns).astype(np.int32)
+            columns = np.unique(columns)
             upper = self.column_upper.copy()
             upper[zero] = 0.0
-            self.highs.changeColsBounds(
-                columns.size, columns, self.column_lower[columns], upper[columns]
-            )
+            self.model.set_column_bounds(columns, self.column_lower[columns], upper[columns])
         self.tight, self.zero = tight, zero
-
-    def _read(self, status: Any) -> ConvexAnswer | None:
-        kinds = highspy.HighsModelStatus
-        if status == kinds.kInfeasible:
-            return ConvexAnswer(ConvexStatus.INFEASIBLE)
-        if status not in (kinds.kOptimal, kinds.kUnbounded, kinds.kModelEmpty):
-            return None
-        solution = self.highs.getSolution()
-        z = np.array(solution.col_value, dtype=float)
-        if status == kinds.kUnbounded:
-            _, has_ray, ray = self.highs.getPrimalRay()
-            ray = np.array(ray, dtype=float) if has_ray else None
-            return ConvexAnswer(ConvexStatus.UNBOUNDED, z, -np.inf, ray=ray)
-        program = self.program
-        # HiGHS takes reduced cost = cost - A' row_dual, the opposite sign of our multipliers.
-        dual = -np.array(solution.row_dual, dtype=float)
-        reduced = np.array(solution.col_dual, dtype=float)[program.nonnegative]
-        value = float(self.cost @ z)
-        dual_eq, dual_in = dual[: self.n_eq], dual[self.n_eq :]
-        return ConvexAnswer(ConvexStatus.OPTIMAL, z, value, value, dual_eq, dual_in, reduced)
 
 
 class _QuadraticBackend:
@@ -342,14 +310,15 @@ class _QuadraticBackend:
         self.P = sp.csc_array(sp.triu(program.P))
 
     def solve(
-        self, tight: Indices, zero: Indices, accuracy: float, careful: bool = False
-    ) -> ConvexAnswer:
+        self,
+        tight: Indices,
+        zero: Indices,
+        accuracy: float,
+        deadline: Deadline,
+        careful: bool = False,
+    ) -> Answer:
         program, m = self.program, self.m
-        n_eq, n_in = program.b_eq.size, program.b_in.size
-        is_equality = np.zeros(m, dtype=bool)
-        is_equality[:n_eq] = True
-        is_equality[n_eq + tight] = True
-        is_equality[program.sign_row[zero]] = True
+        is_equality = program.is_equality(tight, zero)
         order = np.argsort(~is_equality, kind="stable")
         place = np.empty(m, dtype=np.int64)
         place[order] = np.arange(m)
@@ -357,51 +326,48 @@ class _QuadraticBackend:
         entries = np.argsort(self.column_key + indices)
         self.permuted.indices[:] = indices[entries]
         self.permuted.data[:] = self.matrix.data[entries]
-        n_equalities = int(is_equality.sum())
-        cones = [clarabel.ZeroConeT(n_equalities)] if n_equalities else []
-        if m > n_equalities:
-            cones.append(clarabel.NonnegativeConeT(m - n_equalities))
-        settings = self._settings(accuracy, careful)
+        cones = native_cones(rows_in_cones(int(is_equality.sum()), m))
+        data = (self.P, program.q, self.permuted, self.right[order], cones)
+        further = {
+            "time_limit": max(deadline.remaining, 0.0),
+            "direct_solve_method": "faer" if program.n >= FASTER_LARGE_FACTORISATION else "qdldl",
+        }
+        chosen = settings(accuracy, further, CAREFUL if careful else {})
         try:
-            result = clarabel.DefaultSolver(
-                self.P, program.q, self.permuted, self.right[order], cones, settings
-            ).solve()
-        except Exception:  # a panic of the Rust code; the caller has other ways to go on
-            return ConvexAnswer(ConvexStatus.FAILED)
-        dual = np.empty(m)
-        dual[order] = result.z
-        return self._read(result, dual, n_eq, n_in)
+            result = without_panic(lambda: clarabel.DefaultSolver(*data, chosen).solve())
+        except ClarabelPanic as panic:  # the caller has other ways to go on
+            return Answer.without_point(InnerStatus.FAILED, program.n, str(panic))
+        multipliers = np.empty(m)
+        multipliers[order] = result.z
+        return self._read(result, multipliers)
 
-    def _settings(self, accuracy: float, careful: bool) -> Any:
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.max_threads = 1
-        settings.time_limit = max(self.program.deadline - time.perf_counter(), 0.0)
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
-        large = self.program.n >= FASTER_LARGE_FACTORISATION
-        settings.direct_solve_method = "faer" if large else "qdldl"
-        if careful:
-            settings.max_step_fraction = 0.9
-            settings.static_regularization_constant = 1e-7
-            settings.equilibrate_max_iter = 50
-            settings.iterative_refinement_max_iter = 50
-        return settings
-
-    def _read(self, result: Any, dual: Vector, n_eq: int, n_in: int) -> ConvexAnswer:
-        kinds = clarabel.SolverStatus
-        status = result.status
-        if status in (kinds.PrimalInfeasible, kinds.AlmostPrimalInfeasible):
-            return ConvexAnswer(ConvexStatus.INFEASIBLE)
+    def _read(self, result: Any, multipliers: Vector) -> Answer:
+        n, native = self.program.n, str(result.status)
+        status = STATUS.get(native, InnerStatus.FAILED)
+        if status is InnerStatus.INFEASIBLE:
+            return Answer.without_point(status, n, native, solver="clarabel")
         z = np.array(result.x)
-        if status in (kinds.DualInfeasible, kinds.AlmostDualInfeasible):
-            return ConvexAnswer(ConvexStatus.UNBOUNDED, None, -np.inf, ray=z)
+        if status is InnerStatus.UNBOUNDED:
+            answer = Answer.without_point(status, n, native, solver="clarabel")
+            answer.ray = z
+            return answer
         residual = max(result.r_prim, result.r_dual)
         value, bound = float(result.obj_val), float(result.obj_val_dual)
         gap = abs(value - bound) / max(1.0, abs(value))
         if not (residual <= ACCEPTED_RESIDUAL and gap <= ACCEPTED_RESIDUAL):
-            return ConvexAnswer(ConvexStatus.FAILED)
-        split = (dual[:n_eq], dual[n_eq : n_eq + n_in], dual[n_eq + n_in :])
-        return ConvexAnswer(ConvexStatus.OPTIMAL, z, value, min(value, bound), *split)
+            return Answer.without_point(InnerStatus.FAILED, n, native)
+        return Answer(
+            InnerStatus.OPTIMAL,
+            value,
+            z,
+            [],
+            int(result.iterations),
+            multipliers,
+            "",
+            "clarabel",
+            bound=min(value, bound),
+            error=max(residual, gap),
+        )
 
 
 def _rows(matrix: Any, right: Any, n: int) -> tuple[Any, Vector]:

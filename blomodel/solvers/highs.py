@@ -2,44 +2,147 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import highspy
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
-from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.clarabel import ConicResult
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.question import ProblemClass, QuadraticQuestion
+from blomodel.solvers.registry import InnerSolver, inner_solver
 
-_STATUS = {0: InnerStatus.OPTIMAL, 2: InnerStatus.INFEASIBLE, 3: InnerStatus.UNBOUNDED}
-
-
-def solve_linear(q: np.ndarray, A: sp.csc_array, b: np.ndarray, equality: np.ndarray) -> ConicResult:
-    """Solve min q'y s.t. Ay <= b, with = on the rows marked in ``equality``."""
-    rows: Any = sp.csr_array(A)
-    unequal = ~equality & np.isfinite(b)
-    raw: Any = linprog(
-        q,
-        A_ub=rows[np.flatnonzero(unequal)],
-        b_ub=b[unequal],
-        A_eq=rows[np.flatnonzero(equality)],
-        b_eq=b[equality],
-        bounds=(None, None),
-        method="highs-ds",
-    )
-    status = _STATUS.get(raw.status, InnerStatus.FAILED)
-    multipliers, slack = np.full(len(b), np.nan), np.full(len(b), np.nan)
-    if status is InnerStatus.OPTIMAL:
-        # SciPy's marginals are derivatives of the optimal value in b.
-        multipliers[:] = 0.0
-        multipliers[unequal], multipliers[equality] = -raw.ineqlin.marginals, -raw.eqlin.marginals
-        slack = b - A @ raw.x
-    x = raw.x if raw.x is not None else np.full(len(q), np.nan)
-    return ConicResult(status, x, multipliers, slack, int(raw.nit), raw.message)
+_STATUS = {
+    highspy.HighsModelStatus.kOptimal: InnerStatus.OPTIMAL,
+    highspy.HighsModelStatus.kModelEmpty: InnerStatus.OPTIMAL,
+    highspy.HighsModelStatus.kInfeasible: InnerStatus.INFEASIBLE,
+    highspy.HighsModelStatus.kUnbounded: InnerStatus.UNBOUNDED,
+}
+_QUIET: dict[str, Any] = {"output_flag": False, "threads": 1, "solver": "simplex"}
+# Solves in a row start from the last basis, which presolve would discard; and there the difference
+# between two vertices decides between branches of a search.
+_IN_A_ROW: dict[str, Any] = {
+    "presolve": "off",
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
 
 
-class BoundedProgram:
+class HighsModel:
+    """A linear program as HiGHS holds it: cost'z over row and column bounds, which may be moved."""
+
+    def __init__(
+        self,
+        matrix: sp.csc_array,
+        rows: tuple[np.ndarray, np.ndarray],
+        columns: tuple[np.ndarray, np.ndarray],
+        cost: np.ndarray,
+        options: Mapping[str, Any] = _IN_A_ROW,
+    ) -> None:
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = matrix.shape
+        lp.col_cost_ = cost
+        lp.row_lower_, lp.row_upper_ = rows
+        lp.col_lower_, lp.col_upper_ = columns
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
+        lp.a_matrix_.value_ = matrix.data
+        self.n, self.cost = lp.num_col_, cost
+        self.highs: Any = highspy.Highs()
+        for name, setting in (_QUIET | dict(options)).items():
+            self.highs.setOptionValue(name, setting)
+        self.highs.passModel(lp)
+
+    def set_cost(self, cost: np.ndarray) -> None:
+        """Minimise another function."""
+        self.cost = cost
+        self.highs.changeColsCost(self.n, np.arange(self.n, dtype=np.int32), cost)
+
+    def set_row_bounds(self, rows: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Move the bounds of some rows."""
+        self.highs.changeRowsBounds(rows.size, rows.astype(np.int32), lower, upper)
+
+    def set_column_bounds(self, columns: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Move the bounds of some variables."""
+        self.highs.changeColsBounds(columns.size, columns.astype(np.int32), lower, upper)
+
+    def solve(self) -> Answer:
+        """Minimise from the basis of the solve before, or from none where that leads nowhere.
+
+        Multipliers are those of the rows. An unbounded program may come with a feasible point and
+        a ray.
+        """
+        for _ in range(2):
+            self.highs.run()
+            native = self.highs.getModelStatus()
+            status = _STATUS.get(native, InnerStatus.FAILED)
+            if status is not InnerStatus.FAILED:
+                return self._read(status)
+            self.highs.clearSolver()  # a stale basis is the usual cause of trouble
+        reason = self.highs.modelStatusToString(native)
+        return Answer.without_point(InnerStatus.FAILED, self.n, reason, solver="highs")
+
+    def _read(self, status: InnerStatus) -> Answer:
+        if status is InnerStatus.INFEASIBLE:
+            return Answer.without_point(status, self.n, solver="highs")
+        solution = self.highs.getSolution()
+        z = np.array(solution.col_value, dtype=float)
+        if status is InnerStatus.UNBOUNDED:
+            _, has_ray, ray = self.highs.getPrimalRay()
+            ray = np.array(ray, dtype=float) if has_ray else None
+            return Answer(status, -np.inf, z, reason=status.message, solver="highs", ray=ray)
+        value = float(self.cost @ z)
+        # HiGHS takes reduced cost = cost - A' row_dual, the opposite sign of our multipliers.
+        multipliers = -np.array(solution.row_dual, dtype=float)
+        iterations = int(self.highs.getInfo().simplex_iteration_count)
+        return Answer(status, value, z, [], max(iterations, 0), multipliers, "", "highs", bound=value)
+
+    @property
+    def reduced_costs(self) -> np.ndarray:
+        """Multipliers of the lower bounds of variables (negative: of the upper ones)."""
+        return np.array(self.highs.getSolution().col_dual, dtype=float)
+
+
+@inner_solver
+class HiGHS(InnerSolver):
+    """The dual simplex method."""
+
+    name: ClassVar[str] = "highs"
+    classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.LP})
+    module: ClassVar[str] = "highspy"
+    is_trusted: ClassVar[bool] = True
+
+    def solve(self, question: QuadraticQuestion) -> Answer:
+        """Minimise; rows without a bound are left out."""
+        q, A, b, equality = question.q, question.A, question.b, question.equality
+        bounded = np.isfinite(b)
+        matrix = sp.csc_array(sp.csr_array(A)[np.flatnonzero(bounded)])
+        rows = np.where(equality, b, -np.inf)[bounded], b[bounded]
+        open_sides = np.full(len(q), -np.inf), np.full(len(q), np.inf)
+        answer = HighsModel(matrix, rows, open_sides, q, self.options).solve()
+        if answer.multipliers is not None:
+            every = np.zeros(len(b))
+            every[bounded] = answer.multipliers
+            answer.multipliers, answer.slack = every, b - A @ answer.y
+        return answer
+
+    @classmethod
+    def known_options(cls) -> frozenset[str]:
+        """The fields of HiGHS's options."""
+        return frozenset(name for name in dir(highspy.HighsOptions) if not name.startswith("_"))
+
+    @classmethod
+    def try_options(cls, options: Mapping[str, Any]) -> None:
+        """Set each on a HiGHS without a model."""
+        highs: Any = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        for name, value in options.items():
+            if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+                raise ValueError(f"{name} = {value!r} is no possible value")
+
+
+class BoundedProgram(HighsModel):
     """One linear feasible set, over which many linear functions are minimised in turn.
 
     ``A_eq z = b_eq``, ``A_in z <= b_in``, ``low <= z <= high``. Each solve starts from the basis of
@@ -56,39 +159,10 @@ class BoundedProgram:
         high: np.ndarray,
     ) -> None:
         matrix = sp.csc_array(np.vstack([A_eq, A_in]))
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = matrix.shape
-        lp.col_cost_ = np.zeros(lp.num_col_)
-        lp.col_lower_, lp.col_upper_ = low, high
-        lp.row_lower_ = np.concatenate([b_eq, np.full(len(b_in), -np.inf)])
-        lp.row_upper_ = np.concatenate([b_eq, b_in])
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-        lp.a_matrix_.value_ = matrix.data
-        self.n = lp.num_col_
-        self.highs: Any = highspy.Highs()
-        for name, setting in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("presolve", "off"),
-            ("primal_feasibility_tolerance", 1e-9),
-            ("dual_feasibility_tolerance", 1e-9),
-        ):
-            self.highs.setOptionValue(name, setting)
-        self.highs.passModel(lp)
+        rows = np.concatenate([b_eq, np.full(len(b_in), -np.inf)]), np.concatenate([b_eq, b_in])
+        super().__init__(matrix, rows, (low, high), np.zeros(matrix.shape[1]))
 
-    def minimise(self, cost: np.ndarray) -> tuple[InnerStatus, float, np.ndarray | None]:
+    def minimise(self, cost: np.ndarray) -> Answer:
         """Least value of ``cost . z`` and a point that has it."""
-        self.highs.changeColsCost(self.n, np.arange(self.n, dtype=np.int32), cost)
-        for _ in range(2):
-            self.highs.run()
-            status = self.highs.getModelStatus()
-            if status == highspy.HighsModelStatus.kInfeasible:
-                return InnerStatus.INFEASIBLE, np.inf, None
-            if status == highspy.HighsModelStatus.kUnbounded:
-                return InnerStatus.UNBOUNDED, -np.inf, None
-            if status == highspy.HighsModelStatus.kOptimal:
-                z = np.array(self.highs.getSolution().col_value)
-                return InnerStatus.OPTIMAL, float(cost @ z), z
-            self.highs.clearSolver()  # a stale basis is the usual cause of trouble
-        return InnerStatus.FAILED, -np.inf, None
+        self.set_cost(cost)
+        return self.solve()

@@ -1,120 +1,140 @@
-"""Nonlinear programs stated in cvxpy, solved locally by IPOPT or UNO.
+"""Nonlinear programs stated in cvxpy, which hands them to IPOPT or UNO for a local search.
 
-Both come with ``pip install "blomodel[nlp]"``; nothing else in the library needs them.
+For single-level reformulations. Smooth functions given as Python callables go to SciPy (``smooth.py``);
+a smooth convex lower level without constraints to Newton's method (``programs/newton.py``), and one that
+is not convex to many local searches (``model/local_search.py``). Both solvers here come with
+``pip install "blomodel[nlp]"``; nothing else in the library needs them.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import threading
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import CASCADES
+from blomodel.solvers.choice import Preferred, count
+from blomodel.solvers.question import NonlinearQuestion, ProblemClass
+from blomodel.solvers.registry import SOLVERS, InnerSolver
 
-# In order of preference: IPOPT found the better points on the random bilevel QPs it was tried on.
-PACKAGES = {"ipopt": "cyipopt", "uno": "unopy"}  # solver: the package that brings it
-_INTERRUPTED = cp.settings.INFEASIBLE_OR_UNBOUNDED  # a status that neither solver reports itself
+INTERRUPTED = cp.settings.INFEASIBLE_OR_UNBOUNDED  # a status that neither solver reports itself
 _HOW_TO_INSTALL = 'pip install "blomodel[nlp]"'
+_STATUS = {
+    cp.OPTIMAL: InnerStatus.OPTIMAL,
+    cp.OPTIMAL_INACCURATE: InnerStatus.INACCURATE,
+    cp.USER_LIMIT: InnerStatus.INACCURATE,
+    cp.INFEASIBLE: InnerStatus.INFEASIBLE,
+    cp.INFEASIBLE_INACCURATE: InnerStatus.INFEASIBLE,
+    cp.UNBOUNDED: InnerStatus.UNBOUNDED,
+    cp.UNBOUNDED_INACCURATE: InnerStatus.UNBOUNDED,
+}
 
 
 def installed_solvers() -> list[str]:
-    """Names of the nonlinear solvers that are there."""
-    return [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
+    """Names of the nonlinear solvers that are there, in order of preference."""
+    names = [stage.solver for stage in CASCADES[ProblemClass.NLP]]
+    return [name for name in names if SOLVERS[name].is_installed()]
 
 
-def choose_solver(name: str | None, asked_by: str) -> str:
-    """The solver asked for, or the first that is installed.
+def nonlinear_solver(asked_by: str) -> InnerSolver:
+    """The solver that the user prefers, or the first that is installed.
 
     Raises
     ------
     MissingPackageError
-        When it is not installed; the message tells how to install it.
+        When none is installed; the message tells how to install one.
     """
+    preferred = Preferred().solver(ProblemClass.NLP)
+    if preferred is not None:
+        return preferred
     present = installed_solvers()
-    if name is None:
-        if not present:
-            raise MissingPackageError(
-                f"{asked_by} needs a nonlinear solver (IPOPT or UNO), and none is installed; run "
-                f"{_HOW_TO_INSTALL}. Without one, 'auto' and 'reduced-penalty' solve the same problems."
-            )
-        return present[0]
-    wish = str(name).lower()
-    if wish not in PACKAGES:
-        raise UnknownSettingError(
-            f"{asked_by}: there is no nonlinear solver {name!r}; choose from "
-            f"{', '.join(map(repr, PACKAGES))}, or None for the first that is installed."
-        )
-    if wish not in present:
+    if not present:
         raise MissingPackageError(
-            f"{asked_by}: the solver {wish!r} (package {PACKAGES[wish]}) is not installed; run "
-            f"{_HOW_TO_INSTALL}."
+            f"{asked_by} needs a nonlinear solver (IPOPT or UNO), and none is installed; run "
+            f"{_HOW_TO_INSTALL}. Without one, 'auto' and 'reduced-penalty' solve the same problems."
         )
-    return wish
+    return SOLVERS[present[0]]()
 
 
-@dataclass(frozen=True)
-class NonlinearAnswer:
-    """What the solver said; the variables hold the point if there is one."""
-
-    status: str  # cvxpy's word
-    value: float
-
-    @property
-    def has_point(self) -> bool:
-        """Whether the variables hold the end of the search."""
-        return self.status in cp.settings.SOLUTION_PRESENT
-
-
-def solve_nonlinear(problem: cp.Problem, solver: str, *, time_limit: float = np.inf) -> NonlinearAnswer:
+def solve_nonlinear(problem: cp.Problem, solver: InnerSolver, deadline: Deadline = NEVER) -> Answer:
     """Search from the variables' present values; without success they keep these values."""
-    with kept_values(problem.variables()) as kept:
-        answer = _search(problem, solver, time_limit)
-        if answer.has_point:
-            kept.let_go()
-    if answer.status == _INTERRUPTED:
-        raise KeyboardInterrupt
+    answer = solver.solve(NonlinearQuestion(problem, deadline))
+    count(solver.name)
     return answer
 
 
-def _search(problem: cp.Problem, solver: str, time_limit: float) -> NonlinearAnswer:
-    with warnings.catch_warnings(), _told_of_interrupts(solver), _no_lost_interrupt():
-        warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
-        try:
-            problem.solve(nlp=True, solver=solver.upper(), **_options(solver, time_limit))
-        except cp.SolverError:
-            return NonlinearAnswer(cp.settings.SOLVER_ERROR, np.nan)
-        except (NotImplementedError, ValueError, IndexError) as error:
-            raise SolverError(
-                f"cvxpy could not hand the problem to {solver}: {error}. Rewrite the expression "
-                "it names with vectors and matrices of at most two dimensions and common atoms, or use "
-                "method 'auto'."
-            ) from error
-    value = np.nan if problem.value is None else float(problem.value)
-    return NonlinearAnswer(str(problem.status), value)
+class NonlinearSolver(InnerSolver):
+    """What IPOPT and UNO have in common: cvxpy states the problem to them."""
 
+    classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.NLP})
+    install: ClassVar[str] = _HOW_TO_INSTALL
+    is_trusted: ClassVar[bool] = True
 
-@contextmanager
-def _told_of_interrupts(solver: str) -> Iterator[None]:
-    """Let UNO's word for a Ctrl-C through, which cvxpy would report as any other failure."""
-    if solver != "uno":
-        yield
-        return
-    from cvxpy.reductions.solvers.nlp_solvers.uno_nlpif import UNO
+    @abstractmethod
+    def quiet_options(self, seconds: float) -> dict[str, Any]:
+        """Options for a search without output of at most this many seconds."""
 
-    UNO.STATUS_MAP["USER_INTERRUPTION"] = _INTERRUPTED
-    try:
-        yield
-    finally:
-        del UNO.STATUS_MAP["USER_INTERRUPTION"]
+    def told_of_interrupts(self) -> AbstractContextManager[None]:
+        """A context in which the solver reports a Ctrl-C as the status INTERRUPTED."""
+        return nullcontext()
+
+    @classmethod
+    def known_options(cls) -> frozenset[str] | None:
+        """Not told before a search."""
+        return None
+
+    def solve(self, question: NonlinearQuestion) -> Answer:
+        """Search; ``y`` is what the variables hold then, one after another."""
+        problem = question.problem
+        leaves = problem.variables()
+        options = self.quiet_options(max(question.deadline.remaining, 1e-3)) | self.options
+        with kept_values(leaves) as kept:
+            with self.told_of_interrupts(), _no_lost_interrupt():
+                status = self._search(problem, options)
+            if status == INTERRUPTED:
+                raise KeyboardInterrupt
+            meaning = _STATUS.get(status, InnerStatus.FAILED)
+            if not meaning.has_point:
+                size = sum(leaf.size for leaf in leaves)
+                return Answer.without_point(meaning, size, status, solver=self.name)
+            kept.let_go()
+        y = np.concatenate([np.zeros(0), *(np.ravel(leaf.value, order="F") for leaf in leaves)])
+        value = np.nan if problem.value is None else float(problem.value)
+        return Answer(meaning, value, y, reason=status, solver=self.name)
+
+    def _search(self, problem: cp.Problem, options: dict[str, Any]) -> str:
+        """Let cvxpy call the solver; its word for the outcome."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cvxpy warns of inaccurate ends, which the status tells
+            try:
+                problem.solve(nlp=True, solver=self.name.upper(), **options)
+            except cp.SolverError:
+                return str(cp.settings.SOLVER_ERROR)
+            except (TypeError, KeyError) as error:
+                if not self.options:
+                    raise
+                raise UnknownSettingError(
+                    f"The solver {self.name!r} does not take the options {self.options!r}: {error}. See "
+                    "its manual for their names and values."
+                ) from error
+            except (NotImplementedError, ValueError, IndexError) as error:
+                raise SolverError(
+                    f"cvxpy could not hand the problem to {self.name}: {error}. Rewrite the expression "
+                    "it names with vectors and matrices of at most two dimensions and common atoms, or "
+                    "use method 'auto'."
+                ) from error
+        return str(problem.status)
 
 
 @contextmanager
@@ -137,12 +157,3 @@ def _no_lost_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if seen:
             raise KeyboardInterrupt
-
-
-def _options(solver: str, time_limit: float) -> dict[str, Any]:
-    seconds = max(float(time_limit), 1e-3)
-    if solver == "ipopt":
-        options: dict[str, Any] = {"print_level": 0, "sb": "yes"}
-        return options | ({"max_wall_time": seconds} if np.isfinite(seconds) else {})
-    options = {"logger": "SILENT"}
-    return options | ({"time_limit": seconds} if np.isfinite(seconds) else {})

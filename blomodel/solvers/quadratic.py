@@ -1,40 +1,25 @@
 """Convex quadratic and linear programs, solved again and again with new numbers.
 
-Three stages, each used only when the one before did not settle the matter: the active rows of the
-last answer, OSQP warm-started to a moderate accuracy (enough to see the active rows), and
-Clarabel (for large linear programs HiGHS). All end in an exact solve on the active rows, so an
+The solvers of the cascade are asked in turn, each only when the one before did not settle the matter; a
+solver that the user prefers is asked first. All answers end in an exact solve on the active rows, so an
 answer is either accurate to rounding or the interior point method's own, which also has the last
 word on infeasible and unbounded problems.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-import osqp
 import scipy.sparse as sp
 
-from blomodel.solvers.active_set import ActivePoint, ActiveSetSolver
-from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.clarabel import solve_quadratic
-from blomodel.solvers.highs import solve_linear
+from blomodel.solvers.active_set import ActiveSet
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import Stage, stages
+from blomodel.solvers.choice import Preferred, count
+from blomodel.solvers.question import ProblemClass, QuadraticQuestion, is_convincing
+from blomodel.solvers.registry import SOLVERS, InnerSolver
 
-_SOLVED = osqp.SolverStatus.OSQP_SOLVED
-_IDENTIFY = 1e-5  # the accuracy at which OSQP's multipliers tell active rows from inactive ones
-_MAX_ITERATIONS = 500  # beyond them the interior point method is faster
-_LARGE = 500  # rows and columns from which the simplex method is faster on linear programs
-
-
-class QuadraticPoint(NamedTuple):
-    """Minimiser and multipliers (>= 0 on inequality rows) of one quadratic program."""
-
-    status: InnerStatus
-    y: np.ndarray
-    multipliers: np.ndarray
-    iterations: int
-    solver: str
-    reason: str = ""
+PREFERRED = Stage("", "the user prefers it", corrections=10)
+HARDLY = 1e-6  # slack, relative to the size of the point, of a row that may be active
 
 
 class QuadraticSolver:
@@ -54,110 +39,79 @@ class QuadraticSolver:
     ) -> None:
         self.equality = equality
         self.n, self.m = P.shape[0], A.shape[0]
-        self._osqp: Any = None
-        self._active: np.ndarray | None = None
-        self._y: np.ndarray | None = None
         self.lasting = lasting
+        self._active: np.ndarray | None = None  # rows that were active in the last answer
+        self._y: np.ndarray | None = None
+        self._preferred = Preferred()
+        self._exact = ActiveSet()
+        self.problem_class: ProblemClass | None = None
         self.set_matrices(P, A)
 
     def set_matrices(self, P: sp.csc_array, A: sp.csc_array) -> None:
         """Replace P and A, keeping what is known of the last answer."""
         self.P, self.A = P, A
-        self.is_linear = P.nnz == 0 or not P.data.any()
-        self._exact = ActiveSetSolver(P, A, self.equality, self.lasting)
-        self._osqp = None  # rarely reached, and its own set-up is what an update would cost
+        before, is_linear = self.problem_class, P.nnz == 0 or not P.data.any()
+        self.problem_class = ProblemClass.LP if is_linear else ProblemClass.QP
+        if self.problem_class is not before:
+            # The one that makes other answers exact is also a stage of its own.
+            self._cascade: list[tuple[Stage, InnerSolver]] = [
+                (stage, self._exact if isinstance(solver, ActiveSet) else solver)
+                for stage, solver in stages(self.problem_class, self.n, self.m)
+            ]
 
-    def solve(
-        self, q: np.ndarray, b: np.ndarray, warm: bool = True, accuracy: float = 1e-9
-    ) -> QuadraticPoint:
+    def solve(self, q: np.ndarray, b: np.ndarray, warm: bool = True, accuracy: float = 1e-9) -> Answer:
         """Minimise for these vectors; a row whose b is infinite does not constrain."""
         # Not-a-number anywhere, or an impossible bound, would be passed on silently by the solvers.
         if not np.isfinite(q).all() or np.isnan(b).any():
             return self._without_point(InnerStatus.FAILED, "the data at this point is not finite")
         if self.m and (b.min() == -np.inf or np.isinf(b[self.equality]).any()):
             return self._without_point(InnerStatus.INFEASIBLE, "a bound is infinite the wrong way")
-        tolerance = 0.01 * min(accuracy, 1e-9)
         if not warm:
             self._active = self._y = None
-        exact = self._guess(q, b, tolerance)
-        if exact is not None:
-            return self._accept(exact, exact.changes, "active set")
-        iterations = 0
-        if not self.is_linear and self.m:
-            result = self._run_osqp(q, b)
-            iterations = int(result.info.iter)
-            if result.info.status_val == _SOLVED:
-                active = result.y > b - self.A @ result.x
-                exact = self._exact.solve(q, b, active, result.x, tolerance)
-                if exact is not None:
-                    return self._accept(exact, iterations, "osqp")
-        return self._interior_point(q, b, accuracy, tolerance, iterations)
+        question = QuadraticQuestion(
+            self.P, q, self.A, b, self.equality, accuracy, self._y, self._active, self.lasting
+        )
+        cascade = self._cascade
+        assert self.problem_class is not None
+        preferred = self._preferred.solver(self.problem_class)
+        if preferred is not None:
+            cascade = [(PREFERRED, preferred), *cascade]
+        spent, reason = 0, ""
+        for stage, solver in cascade:
+            answer = solver.solve(question)
+            spent += answer.iterations
+            settled = self._settle(question, stage, solver, answer)
+            if settled is not None:
+                settled.iterations = spent
+                count(solver.name)
+                return settled
+            reason = f"{solver.name}: {answer.reason}"
+        self._active = self._y = None
+        return self._without_point(self._decide(q, b), reason, spent)
 
-    def _guess(self, q: np.ndarray, b: np.ndarray, tolerance: float) -> ActivePoint | None:
-        if self._active is not None:
-            # A vertex is left for a neighbour, which these corrections seldom find.
-            changes = 12 if self._exact.is_strongly_convex else 0 if self.is_linear else 3
-            return self._exact.solve(q, b, self._active, self._y, tolerance, changes)
-        # Without a guess, corrections from no active row work well when P is well conditioned.
-        if self._exact.is_strongly_convex or not self.m:
-            return self._exact.solve(q, b, np.zeros(self.m, bool), None, tolerance, 12)
-        return None
-
-    def _accept(self, exact: ActivePoint, iterations: int, solver: str) -> QuadraticPoint:
-        self._active, self._y = exact.active, exact.y
-        status = InnerStatus.OPTIMAL
-        return QuadraticPoint(status, exact.y, exact.multipliers, iterations, solver)
-
-    def _run_osqp(self, q: np.ndarray, b: np.ndarray) -> Any:
-        lower = np.where(self.equality, b, -np.inf)
-        if self._osqp is None:
-            self._osqp = osqp.OSQP()
-            self._osqp.setup(
-                P=sp.csc_matrix(sp.triu(self.P)),
-                q=q,
-                A=sp.csc_matrix(self.A),
-                l=lower,
-                u=b,
-                eps_abs=_IDENTIFY,
-                eps_rel=_IDENTIFY,
-                max_iter=_MAX_ITERATIONS,
-                check_termination=5,
-                polishing=False,
-                verbose=False,
-            )
-        else:
-            self._osqp.update(q=q, l=lower, u=b)
-        if self._y is not None:
-            self._osqp.warm_start(x=self._y)
-        else:
-            self._osqp.warm_start(x=np.zeros(self.n), y=np.zeros(self.m))
-        result = self._osqp.solve(raise_error=False)
-        if result.info.status_val == osqp.SolverStatus.OSQP_SIGINT:
-            raise KeyboardInterrupt  # OSQP keeps Ctrl-C to itself
-        return result
-
-    def _interior_point(
-        self, q: np.ndarray, b: np.ndarray, accuracy: float, tolerance: float, spent: int
-    ) -> QuadraticPoint:
-        name = "clarabel"
-        if self.is_linear and self.n + self.m > _LARGE:
-            name = "highs"
-            result = solve_linear(q, self.A, b, self.equality)
-        if name == "clarabel" or result.status is InnerStatus.FAILED:
-            name = "clarabel"
-            result = solve_quadratic(self.P, q, self.A, b, self.equality, accuracy)
-        iterations = spent + result.iterations
-        if not result.status.has_point:
+    def _settle(
+        self, question: QuadraticQuestion, stage: Stage, solver: InnerSolver, answer: Answer
+    ) -> Answer | None:
+        """The answer made exact where possible; None where the next solver is to be asked."""
+        if not answer.has_point:
+            if answer.status is InnerStatus.FAILED or not solver.is_trusted:
+                return None
             self._active = self._y = None
-            status = result.status
-            if status is InnerStatus.FAILED:
-                status = self._decide(q, b)
-            return self._without_point(status, f"{name}: {result.native}", iterations)
-        exact = self._exact.solve(q, b, result.z > result.s, result.x, tolerance, 4)
+            return self._without_point(answer.status, f"{solver.name}: {answer.reason}")
+        exact: Answer | None = answer
+        if answer.active is None:
+            guess = _likely_active(question, answer)
+            exact = self._exact.correct(question, guess, answer.y, stage.corrections)
         if exact is not None:
-            return self._accept(exact, iterations, name)
-        self._active, self._y = None, result.x
-        return QuadraticPoint(result.status, result.x, result.z, iterations, name, result.native)
+            exact.solver = solver.name
+            self._active, self._y = exact.active, exact.y
+            return exact
+        if not solver.is_trusted:
+            if not is_convincing(question, answer):
+                return None
+            answer.status = InnerStatus.OPTIMAL
+        self._active, self._y = None, answer.y
+        return answer
 
     def _decide(self, q: np.ndarray, b: np.ndarray) -> InnerStatus:
         """Tell infeasible from unbounded by the simplex method, when the others saw neither.
@@ -165,7 +119,8 @@ class QuadraticSolver:
         A convex quadratic program that has feasible points is unbounded exactly when some direction
         d that keeps them feasible has Pd = 0 and q'd < 0.
         """
-        feasible = solve_linear(np.zeros(self.n), self.A, b, self.equality)
+        simplex, nothing = SOLVERS["highs"](), sp.csc_array((self.n, self.n))
+        feasible = simplex.solve(QuadraticQuestion(nothing, np.zeros(self.n), self.A, b, self.equality))
         if feasible.status is not InnerStatus.OPTIMAL:
             return feasible.status
         unit = sp.eye_array(self.n)
@@ -173,10 +128,17 @@ class QuadraticSolver:
         still = np.concatenate([self.equality, np.ones(self.n, bool), np.zeros(2 * self.n, bool)])
         away = np.where(np.isfinite(b), 0.0, np.inf)
         limits = np.concatenate([away, np.zeros(self.n), np.ones(2 * self.n)])
-        direction = solve_linear(q, rows, limits, still)
-        falls = direction.status is InnerStatus.OPTIMAL and q @ direction.x < -1e-7 * np.abs(q).max()
+        direction = simplex.solve(QuadraticQuestion(nothing, q, rows, limits, still))
+        falls = direction.status is InnerStatus.OPTIMAL and q @ direction.y < -1e-7 * np.abs(q).max()
         return InnerStatus.UNBOUNDED if falls else InnerStatus.FAILED
 
-    def _without_point(self, status: InnerStatus, reason: str, iterations: int = 0) -> QuadraticPoint:
-        nothing = np.full(self.n, np.nan), np.full(self.m, np.nan)
-        return QuadraticPoint(status, *nothing, iterations, "", reason)
+    def _without_point(self, status: InnerStatus, reason: str, iterations: int = 0) -> Answer:
+        return Answer.without_point(status, self.n, reason, iterations)
+
+
+def _likely_active(question: QuadraticQuestion, answer: Answer) -> np.ndarray:
+    """Rows whose multiplier exceeds their slack; without multipliers, rows with hardly any slack."""
+    slack = question.b - question.A @ answer.y if answer.slack is None else answer.slack
+    if answer.multipliers is None:
+        return slack <= HARDLY * (1 + np.abs(answer.y).max(initial=0.0))
+    return answer.multipliers > slack

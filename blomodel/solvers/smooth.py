@@ -1,32 +1,22 @@
-"""Local minimisation of a smooth function under smooth rows, by SciPy's SLSQP."""
+"""Smooth functions under smooth rows, given as Python callables, searched locally by SciPy's SLSQP.
+
+For small programs that a method states itself. Those stated in cvxpy go to IPOPT or UNO (``nlp.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-Function = Callable[[np.ndarray], np.ndarray]
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.cascade import stages
+from blomodel.solvers.choice import Preferred, count
+from blomodel.solvers.question import Function, ProblemClass, SmoothProgram, SmoothQuestion
+from blomodel.solvers.registry import InnerSolver, inner_solver
 
-
-@dataclass(frozen=True)
-class SmoothProgram:
-    """Minimise ``value`` over ``inequalities <= 0``, ``equalities == 0`` and bounds."""
-
-    value: Callable[[np.ndarray], float]
-    gradient: Function
-    inequalities: Function
-    inequalities_jacobian: Function
-    equalities: Function
-    equalities_jacobian: Function
-    bounds: tuple[np.ndarray, np.ndarray]
-
-    def violation(self, z: np.ndarray) -> float:
-        """Largest violation of a row."""
-        over = self.inequalities(z).max(initial=0)
-        return float(max(over, np.abs(self.equalities(z)).max(initial=0)))
+__all__ = ["SLSQP", "SmoothProgram", "minimise_smooth"]
 
 
 def minimise_smooth(
@@ -40,38 +30,81 @@ def minimise_smooth(
 
     ``check`` is called before every evaluation and ends the search by an exception.
     """
-    from scipy.optimize import minimize
+    question = SmoothQuestion(program, start, max_iterations, check)
+    preferred = Preferred().solver(ProblemClass.SMOOTH)
+    asked = [] if preferred is None else [preferred]
+    asked += [solver for _, solver in stages(ProblemClass.SMOOTH, start.size, 0)]
+    for solver in asked:
+        answer = solver.solve(question)
+        if answer.has_point:
+            count(solver.name)
+            return answer.y
+    return start
 
-    def finite(function: Function) -> Function:
-        # SLSQP has no way to step back from NaN, but does so from a large number.
-        return lambda z: np.nan_to_num(function(z), nan=1e10, posinf=1e10, neginf=-1e10)
 
-    rows: list[dict[str, Any]] = [
+@inner_solver
+class SLSQP(InnerSolver):
+    """Kraft's sequential least squares, from SciPy."""
+
+    name: ClassVar[str] = "slsqp"
+    classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.SMOOTH})
+    module: ClassVar[str] = "scipy"
+    is_trusted: ClassVar[bool] = True
+
+    def solve(self, question: SmoothQuestion) -> Answer:
+        """Search from the start; the end need not be a minimiser, so it counts as inaccurate."""
+        from scipy.optimize import minimize
+
+        program, start = question.program, question.start
+        low, high = program.bounds
+        rows = [row for row in _rows(program) if len(row["fun"](start))]
+
+        def value(z: np.ndarray) -> float:
+            question.check()
+            return float(np.nan_to_num(program.value(z), nan=1e20, posinf=1e20))
+
+        found = minimize(
+            value,
+            np.clip(start, low, high),
+            jac=_finite(program.gradient),
+            method="SLSQP",
+            bounds=list(zip(low, high, strict=True)),
+            constraints=rows,
+            options={"maxiter": question.max_iterations, "ftol": 1e-11} | self.options,
+        )
+        point = np.clip(np.asarray(found.x, dtype=float), low, high)
+        if not np.all(np.isfinite(point)):
+            return Answer.without_point(InnerStatus.FAILED, start.size, str(found.message))
+        return Answer(
+            InnerStatus.INACCURATE,
+            float(found.fun),
+            point,
+            iterations=int(found.nit),
+            reason=str(found.message),
+            solver=self.name,
+        )
+
+    @classmethod
+    def known_options(cls) -> frozenset[str]:
+        """What SciPy documents."""
+        return frozenset({"ftol", "maxiter", "eps", "disp", "finite_diff_rel_step"})
+
+
+def _rows(program: SmoothProgram) -> list[dict[str, Any]]:
+    return [
         {
             "type": "ineq",
-            "fun": finite(lambda z: -program.inequalities(z)),
-            "jac": finite(lambda z: -program.inequalities_jacobian(z)),
+            "fun": _finite(lambda z: -program.inequalities(z)),
+            "jac": _finite(lambda z: -program.inequalities_jacobian(z)),
         },
         {
             "type": "eq",
-            "fun": finite(program.equalities),
-            "jac": finite(program.equalities_jacobian),
+            "fun": _finite(program.equalities),
+            "jac": _finite(program.equalities_jacobian),
         },
     ]
-    low, high = program.bounds
 
-    def value(z: np.ndarray) -> float:
-        check()
-        return float(np.nan_to_num(program.value(z), nan=1e20, posinf=1e20))
 
-    found = minimize(
-        value,
-        np.clip(start, low, high),
-        jac=finite(program.gradient),
-        method="SLSQP",
-        bounds=list(zip(low, high, strict=True)),
-        constraints=[row for row in rows if len(row["fun"](start))],
-        options={"maxiter": max_iterations, "ftol": 1e-11},
-    )
-    point = np.clip(np.asarray(found.x, dtype=float), low, high)
-    return point if np.all(np.isfinite(point)) else start
+def _finite(function: Function) -> Function:
+    """SLSQP has no way to step back from NaN, but does so from a large number."""
+    return lambda z: np.nan_to_num(function(z), nan=1e10, posinf=1e10, neginf=-1e10)

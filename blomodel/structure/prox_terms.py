@@ -38,7 +38,6 @@ from blomodel.text.shorten import shorten
 PenaltySpec = tuple[np.ndarray, np.ndarray]
 
 
-
 @dataclass(frozen=True, eq=False)
 class SplitObjective:
     """g(x, y) = smooth(x, y) + sum_k weights_k(x) penalty_k(y).

@@ -60,12 +60,12 @@ class _Polyhedron:
     def project(self, v: np.ndarray) -> np.ndarray:
         identity = sp.eye_array(v.size)
         answer = solve_convex_qp(identity, -v, self.A_eq, self.b_eq, self.A_in, self.b_in)
-        if answer.z is None:
+        if not answer.has_point:
             raise NotProjectable(
                 f"The constraints on {v.size} entries leave no point to project onto: the QP solver "
                 f"reports {answer.status.value}. Check that they can hold together."
             )
-        return answer.z
+        return answer.y
 
     @property
     def is_small(self) -> bool:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import blomodel as bm
 from blomodel import errors
 from blomodel.methods.run.registry import MethodInfo, method_classes
+from blomodel.solvers.question import ProblemClass
+from blomodel.solvers.registry import SOLVERS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -144,6 +146,16 @@ def status_list() -> str:
     return table(["status", "meaning", "has a certified point"], rows)
 
 
+def solver_table() -> str:
+    """Every inner solver: what it takes, and where it comes from."""
+    rows = []
+    for name, cls in SOLVERS.items():
+        classes = [cell(kind.value) for kind in ProblemClass if kind in cls.classes]
+        comes = f"`{cls.install}`" if cls.install else "comes along"
+        rows.append([f"`{name}`", ", ".join(classes), cell(inspect.getdoc(cls)), comes])
+    return table(["solver", "takes", "what it is", "installed by"], rows)
+
+
 def atom_list() -> str:
     """The cvxpy atoms that the compiler has a rule for."""
     import blomodel.atoms
@@ -165,6 +177,7 @@ PARTS: dict[str, Callable[..., str]] = {
         method_settings,
         error_list,
         status_list,
+        solver_table,
         atom_list,
     )
 }

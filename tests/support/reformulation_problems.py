@@ -8,7 +8,8 @@ import pytest
 
 import blomodel as bm
 from blomodel.problems.penalty_paper import example_4
-from blomodel.solvers.nlp import PACKAGES, solve_nonlinear
+from blomodel.solvers.nlp import solve_nonlinear
+from blomodel.solvers.registry import SOLVERS, find_solver
 
 
 def coupled_example():
@@ -30,7 +31,7 @@ def tracking(rows=True):
 
 def needs_solver(name):
     """Skip where the solver is not installed."""
-    pytest.importorskip(PACKAGES[name])
+    pytest.importorskip(SOLVERS[name].module)
 
 
 def drive_to_zero(form, x, solver="ipopt", levels=(1.0, 1e-2, 1e-4, 1e-6, 1e-8)):
@@ -38,4 +39,4 @@ def drive_to_zero(form, x, solver="ipopt", levels=(1.0, 1e-2, 1e-4, 1e-6, 1e-8))
     form.start(x)
     for level in levels:
         form.relaxation.value = level
-        assert solve_nonlinear(form.problem, solver).has_point
+        assert solve_nonlinear(form.problem, find_solver(solver)()).has_point

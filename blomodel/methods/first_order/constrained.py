@@ -108,7 +108,7 @@ class ConstrainedLower:
         near = np.zeros(model.y.size)
         if run.start is not None and run.start[1] is not None:
             near = run.start[1].copy()
-        answer, _ = model.solve_lower(x, run.p, near)
+        answer, _ = run.solve_lower(x, near)
         weights = np.zeros(1 + self.n_rows)
         weights[0] = 1.0
         if not answer.status.has_point:
@@ -117,7 +117,7 @@ class ConstrainedLower:
             if allowed is None:
                 return x, near, weights
             x, near = allowed[0].copy(), allowed[1].copy()
-            answer, _ = model.solve_lower(x, run.p, near)
+            answer, _ = run.solve_lower(x, near)
             if not answer.status.has_point:
                 return x, near, weights
         weights[1:] = model.split_duals(answer.duals)
@@ -128,14 +128,14 @@ class ConstrainedLower:
         run = self.run
         run.evaluations = self.oracle.n_evaluations
         run.propose(x, y, name)
-        answer, _ = self.model.solve_lower(x, run.p, y)
+        answer, _ = run.solve_lower(x, y)
         if not answer.status.has_point:
             # A penalty method may end a little outside of where the lower level has answers.
             allowed = nearest_allowed(run, x)
             if allowed is None:
                 return
             x = allowed[0]
-            answer, _ = self.model.solve_lower(x, run.p, allowed[1])
+            answer, _ = run.solve_lower(x, allowed[1])
         if answer.status.has_point:
             run.propose(x, answer.y, f"{name}, lower minimiser at its x")
 

@@ -11,7 +11,6 @@ from blomodel.methods.first_order.first_order import FirstOrder
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.search.pieces import optimistic_candidate
-from blomodel.model.multistart import MultistartLower
 
 NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
 NO_ANSWER = 1e15  # entries beyond this belong to no answer
@@ -89,7 +88,7 @@ def _is_settled(run: Run) -> bool:
     value, first = float(run.model.f(x, y, run.p)[0]), values[0]
     if not value - run.least_value <= NEARLY * (first - run.least_value):
         return False
-    if isinstance(run.model.lower_solver, MultistartLower):
+    if not run.model.is_convex_below:
         return False
     chosen = optimistic_candidate(run, x)
     # Near its least value f is flat: the square of the tolerance there is the tolerance in the point.
@@ -106,7 +105,7 @@ def propose_last(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
         run.note(f"{source}: the iteration diverged; take smaller steps")
         return
     run.propose(x, y, source)
-    answer, _ = run.model.solve_lower(x, run.p, y)
+    answer, _ = run.solve_lower(x, y)
     if answer.status.has_point:
         run.propose(x, answer.y, f"{source}, lower minimiser at its x")
 
@@ -149,6 +148,6 @@ def finish(problem: FirstOrder, name: str, x: np.ndarray, y: np.ndarray) -> None
 
 def propose_lower_answer(run: Run, x: np.ndarray, near: np.ndarray, source: str) -> None:
     """The lower minimiser at x, searched from a point nearby where there may be several."""
-    answer, _ = run.model.solve_lower(x, run.p, near)
+    answer, _ = run.solve_lower(x, near)
     if answer.status.has_point:
         run.propose(x, answer.y, source)

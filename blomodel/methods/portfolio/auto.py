@@ -26,7 +26,6 @@ from blomodel.methods.search.pieces import (
 )
 from blomodel.methods.value_cuts import ValueCuts
 from blomodel.model.model import Model
-from blomodel.model.multistart import MultistartLower
 from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation
 
@@ -64,7 +63,7 @@ class Auto:
 
     def run(self, run: Run) -> None:
         """Run the portfolio."""
-        if isinstance(run.model.lower_solver, MultistartLower):
+        if not run.model.is_convex_below:
             run.note("the lower level is not convex, so value-cuts took over")
             ValueCuts().run(run)
             return
@@ -213,7 +212,7 @@ def default_number_of_starts(n_x: int) -> int:
 
 def describe_choice(model: Model, p: np.ndarray) -> str:
     """The way that ``Auto`` takes for a problem, in a sentence or two."""
-    if isinstance(model.lower_solver, MultistartLower):
+    if not model.is_convex_below:
         return (
             "value-cuts, since the lower level is not convex: its KKT conditions and cuts on its value, "
             "then the cuts alone; the lower level is searched from many starts"

@@ -49,7 +49,7 @@ def _forward_start(run: Run, equivalent: Equivalent) -> Point | None:
         return None
     x, y = run.start
     if y is None:
-        answer, _ = run.model.solve_lower(x, run.p, np.zeros(run.model.y.size))
+        answer, _ = run.solve_lower(x, np.zeros(run.model.y.size))
         if not answer.status.has_point:
             return None
         y = answer.y

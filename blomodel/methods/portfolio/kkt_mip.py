@@ -96,7 +96,7 @@ class KktMip:
         exact.solve_globally(
             run,
             node_limit=max_nodes,
-            time_limit=run.remaining,
+            seconds=np.inf,
             gap=self.gap,
         )
         if run.best() is not None and np.isfinite(run.bound):

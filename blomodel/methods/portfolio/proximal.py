@@ -52,7 +52,7 @@ def proximal_starts(run: Run, count: int) -> list[Point]:
     found = []
     for wish in [x, *spread(run.model.bounds(run.p), x, N_LOOKED_AT, run.seed)]:
         run.check_limits()
-        answer, _ = run.model.solve_lower(wish, run.p, y)
+        answer, _ = run.solve_lower(wish, y)
         if answer.status.has_point:
             found.append(run.propose(wish, answer.y, "lower answer at a spread point"))
     found.sort(key=lambda candidate: candidate.value)

@@ -19,9 +19,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from blomodel.basics.deadline import Deadline
 from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.run.run import Findings, Run, StopRun
+from blomodel.solvers.choice import asking
+from blomodel.solvers.registry import SOLVERS, InnerSolver, inner_solver
 from blomodel.solvers.threads import one_blas_thread
 
 
@@ -55,7 +58,8 @@ def search_each(search: Search, tasks: Sequence[Task]) -> Iterator[float]:
         return
     joblib = load_joblib(run.n_jobs)
     workers = min(joblib.effective_n_jobs(run.n_jobs), len(tasks))
-    job = _Job(type(search), pickle.dumps(_portable(run)), _next_cvxpy_id())
+    preferred = None if run.solver.name is None else SOLVERS[run.solver.name]
+    job = _Job(type(search), pickle.dumps(_portable(run)), _next_cvxpy_id(), preferred)
     parallel = joblib.Parallel(n_jobs=workers)
     # As many at a time as there are workers, so that a search that ends early leaves the rest out.
     for first in range(0, len(tasks), workers):
@@ -94,17 +98,19 @@ class _Job:
     make_search: type[Any]
     run: bytes  # pickled here, so that backends with threads get copies too
     next_cvxpy_id: int
-    remaining: float = np.inf
+    solver: type[InnerSolver] | None = None  # the preferred one, which may be known here only
+    remaining: float = np.inf  # seconds, since another process counts from another moment
 
 
 def _search_elsewhere(job: _Job, task: Task) -> tuple[float, Findings]:
     """One search in another process, with a run of its own."""
     _reserve_cvxpy_ids(job.next_cvxpy_id)
-    limit = job.remaining if np.isfinite(job.remaining) else None
+    if job.solver is not None:
+        inner_solver(job.solver)
     run: Run = pickle.loads(job.run)
-    run.began, run.time_limit = time.perf_counter(), limit
+    run.began, run.deadline = time.perf_counter(), Deadline.after(job.remaining)
     reached = np.inf
-    with one_blas_thread():
+    with one_blas_thread(), asking(run.solver, run.inner_solvers):
         try:
             reached = job.make_search(run)(task)
         except StopRun as stop:
@@ -122,6 +128,7 @@ def _portable(run: Run) -> Run:
         tolerance=run.tolerance,
         seed=run.seed,
         max_iterations=None if iterations is None else iterations - run.iterations,
+        solver=run.solver,
     )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.model.model import Model
-from blomodel.model.multistart import MultistartLower
-from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.choice import NO_PREFERENCE, SolverChoice
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
 MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
@@ -72,6 +73,7 @@ class Findings:
     is_infeasible: bool = False
     is_unbounded: bool = False
     stopped_by: str | None = None
+    inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
 
 
 @dataclass
@@ -83,13 +85,14 @@ class Run(Findings):
     start: tuple[np.ndarray, np.ndarray | None] | None
     tolerance: float
     seed: int
-    time_limit: float | None = None
+    deadline: Deadline = NEVER
     max_iterations: int | None = None
     n_jobs: int = 1
     progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
     watched: tuple[np.ndarray, np.ndarray] | None = None
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
+    solver: SolverChoice = NO_PREFERENCE  # which inner solver the user prefers
 
     def on(self, model: Model, start: tuple[np.ndarray, np.ndarray | None] | None) -> Run:
         """A run of an equivalent model under the same limits, which has found nothing yet."""
@@ -100,11 +103,12 @@ class Run(Findings):
             start=start,
             tolerance=self.tolerance,
             seed=self.seed,
-            time_limit=self.time_limit,
+            deadline=self.deadline,
             max_iterations=None if iterations is None else iterations - self.iterations,
             n_jobs=self.n_jobs,
             progress=self.progress,
             began=self.began,
+            solver=self.solver,
         )
 
     @property
@@ -114,8 +118,17 @@ class Run(Findings):
 
     @property
     def remaining(self) -> float:
-        """Seconds until the time limit."""
-        return np.inf if self.time_limit is None else self.time_limit - self.elapsed
+        """Seconds until the deadline."""
+        return self.deadline.remaining
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds from the beginning to the deadline; None without one."""
+        return None if self.deadline.is_never else self.deadline.at - self.began
+
+    def solve_lower(self, x: np.ndarray, near: np.ndarray) -> tuple[Answer, bool]:
+        """The lower answer at x before the deadline, and whether it is proven: see Model."""
+        return self.model.solve_lower(x, self.p, near, deadline=self.deadline)
 
     def check_limits(self) -> None:
         """Raise StopRun when the time is over or the iterations are used up."""
@@ -144,11 +157,10 @@ class Run(Findings):
         if self.watched is None or done < self.next_gap:
             return {}
         self.next_gap, model = math.ceil(1.25 * done), self.model
-        size = model.lower_size
-        if size > MAX_MEASURED or isinstance(model.lower_solver, MultistartLower):
+        if model.lower_size > MAX_MEASURED or not model.is_convex_below:
             return {}
         x, y = self.watched
-        answer, is_proven = model.solve_lower(x, self.p, y)
+        answer, is_proven = self.solve_lower(x, y)
         if not answer.status.has_point or not is_proven:
             return {}
         gap = (float(model.g(x, y, self.p)[0]) - answer.value) / (1 + abs(answer.value))
@@ -203,6 +215,7 @@ class Run(Findings):
         self.evaluations += other.evaluations
         self.candidates += other.candidates
         self.tried += other.tried
+        self.inner_solvers.update(other.inner_solvers)
         for note in other.notes:
             self.note(note)
         if other.bound > self.bound:
@@ -232,7 +245,7 @@ class Run(Findings):
         """Value, violation and lower gap of a point."""
         model, p = self.model, self.p
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
-        answer, _ = model.solve_lower(x, p, y)
+        answer, _ = self.solve_lower(x, y)
         self.tried.append((x, answer.status))
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
         if answer.status.has_point:

@@ -129,7 +129,7 @@ def _direction(current: Evaluation, run: Run, curvature: np.ndarray) -> np.ndarr
     linear = np.concatenate([current.gradient, np.zeros(n_y)])
     if not (np.all(np.isfinite(a_in.data)) and np.all(np.isfinite(a_eq.data))):
         return None  # a kink: no linearisation
-    _, step, *_ = solve_convex_qp(
+    answer = solve_convex_qp(
         quadratic,
         linear,
         a_eq,
@@ -138,7 +138,7 @@ def _direction(current: Evaluation, run: Run, curvature: np.ndarray) -> np.ndarr
         -np.concatenate([part.value for part in inequality]),
         accuracy=1e-9,
     )
-    return None if step is None else step[:n_x]
+    return answer.y[:n_x] if answer.has_point else None
 
 
 def _initial_scale(before: Evaluation, after: Evaluation) -> float:

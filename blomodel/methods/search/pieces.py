@@ -50,14 +50,14 @@ class ExactPieces:
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
 
     def solve_globally(
-        self, run: Run, *, node_limit: float = 4000, time_limit: float = 4.0, gap: float = 1e-8
+        self, run: Run, *, node_limit: float = 4000, seconds: float = 4.0, gap: float = 1e-8
     ) -> bool:
         """Branch and bound over all pieces, from the best point known; True when that settles it."""
         result = solve_globally(
             self.qp,
             incumbent=self.best,
             node_limit=node_limit,
-            time_limit=min(time_limit, run.remaining),
+            deadline=run.deadline.earlier(seconds),
             gap=gap,
         )
         run.evaluations += result.nodes
@@ -96,7 +96,7 @@ class ExactPieces:
         first = pieces.round(start, pieces.free_sides).tobytes()
         if first in self._reached:
             return self._reached[first]
-        result = solve_locally(self.qp, start, time_limit=run.remaining, looks_further=looks_further)
+        result = solve_locally(self.qp, start, deadline=run.deadline, looks_further=looks_further)
         run.evaluations += result.nodes
         self._reached[first] = np.inf
         if result.z is None:
@@ -276,9 +276,9 @@ def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> Comp
     here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
     if n_pairs <= MAX_GLOBAL_PAIRS // 2:
         return solve_globally(
-            pieces.qp, incumbent=here, node_limit=300, time_limit=min(1.0, run.remaining)
+            pieces.qp, incumbent=here, node_limit=300, deadline=run.deadline.earlier(1.0)
         )
-    return solve_locally(pieces.qp, here, time_limit=run.remaining)
+    return solve_locally(pieces.qp, here, deadline=run.deadline)
 
 
 def _upper_violation(run: Run, x: np.ndarray, y: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from blomodel.reformulations.forms.interval_kkt import Box, IntervalKKT
 from blomodel.reformulations.forms.pieces import is_positive_semidefinite, positive_part
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.complementarity_pieces import FREE, TIGHT, ZERO
-from blomodel.solvers.convex_qp import ConvexProgram, ConvexStatus
+from blomodel.solvers.convex_qp import ConvexProgram
 from blomodel.solvers.highs import BoundedProgram
 
 Array = np.ndarray
@@ -159,11 +159,11 @@ class SpatialTree:
                 for sign, end in ((1.0, low), (-1.0, high)):
                     cost = np.zeros(program.n)
                     cost[column] = sign
-                    status, value, _ = program.minimise(cost)
-                    if status is InnerStatus.INFEASIBLE:
+                    least = program.minimise(cost)
+                    if least.status is InnerStatus.INFEASIBLE:
                         return None
-                    if status is InnerStatus.OPTIMAL:
-                        safe = value - SAFE * (1 + abs(value))
+                    if least.has_point:
+                        safe = least.value - SAFE * (1 + abs(least.value))
                         end[column] = sign * max(safe, sign * end[column])
             box = Box(np.minimum(low, high), np.maximum(low, high))
         return self._relax(box, node.sides)
@@ -239,12 +239,12 @@ class SpatialTree:
             cost[-1] = 1.0
         else:
             cost[:-1] = self.slope
-        status, value, z = self._linear_program(relaxation).minimise(cost)
-        if status is InnerStatus.INFEASIBLE:
+        least = self._linear_program(relaxation).minimise(cost)
+        if least.status is InnerStatus.INFEASIBLE:
             return np.inf, None
-        if z is None:
+        if not least.has_point:
             return -np.inf, None
-        return value + (0.0 if relaxation.has_level else self.constant), z[:-1]
+        return least.value + (0.0 if relaxation.has_level else self.constant), least.y[:-1]
 
     def _keep_tangent(self, z: Array | None) -> None:
         """A convex f lies above its tangents, which is what linear programs can use of it."""
@@ -276,12 +276,12 @@ class SpatialTree:
             positive_part(reduced), basis.T @ slope, None, None, A_in @ basis, b_in - A_in @ origin
         )
         answer = program.solve(refine=True)
-        if answer.status is ConvexStatus.INFEASIBLE:
+        if answer.status is InnerStatus.INFEASIBLE:
             return np.inf, None
-        if answer.status is not ConvexStatus.OPTIMAL or answer.z is None:
+        if not answer.has_point:
             return None
         shift = self.constant + float(self.slope @ origin + origin @ self.curvature @ origin / 2)
-        return answer.bound + shift, origin + basis @ answer.z
+        return answer.bound + shift, origin + basis @ answer.y
 
     def _ask(self, z: Array) -> None:
         """Let the lower level answer at the relaxed point's x, which gives bilevel feasible points."""

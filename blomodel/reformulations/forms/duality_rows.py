@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.model.model import Model
-from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.complementarity import ComplementarityQP
 from blomodel.solvers.highs import BoundedProgram
 
@@ -94,7 +93,6 @@ def _largest(program: BoundedProgram, rows: Array) -> Array:
         if np.any(row):
             cost = np.zeros(program.n)
             cost[: row.size] = -row
-            status, value, _ = program.minimise(cost)
-            is_known = status is InnerStatus.OPTIMAL
-            largest[i] = -value + SAFE * (1 + abs(value)) if is_known else np.inf
+            least = program.minimise(cost)
+            largest[i] = -least.value + SAFE * (1 + abs(least.value)) if least.has_point else np.inf
     return largest

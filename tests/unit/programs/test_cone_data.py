@@ -44,7 +44,7 @@ def test_the_linear_part_is_added_to_the_objective():
     vector = data.blank.copy()
     for parameter in problem.parameters():
         vector[data.columns[parameter.id]] = np.ravel(parameter.value, order="F")
-    found = data.y.apply(data.solve(vector, slope, 1e-9).x)
+    found = data.y.apply(data.solve(vector, slope, 1e-9).y)
     cp.Problem(cp.Minimize(problem.objective.args[0] + slope @ y), problem.constraints).solve(
         solver=cp.CLARABEL
     )

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.errors import LowerLevelError
 
 
@@ -163,7 +164,7 @@ def test_values_set_before_are_not_lost_by_the_search_for_a_reason(x, y):
     problem = bm.BilevelProblem(cp.Minimize(x), [0 <= x, x <= 1, y >= 2], lower)
     from blomodel.solve.no_answer import explain_coupling, explain_relaxation
 
-    assert explain_relaxation(problem, deadline=np.inf) is None
-    reason, _ = explain_coupling(problem, tolerance=1e-6, seed=0, time_limit=5.0)
+    assert explain_relaxation(problem, deadline=NEVER) is None
+    reason, _ = explain_coupling(problem, tolerance=1e-6, seed=0, deadline=Deadline.after(5.0))
     assert reason is not None
     assert (float(x.value), float(y.value)) == (0.25, 0.5)

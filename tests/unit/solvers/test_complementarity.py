@@ -11,13 +11,15 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
+from blomodel.basics.deadline import Deadline
+from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.complementarity import (
     ComplementarityQP,
     ComplementarityStatus,
     solve_globally,
     solve_locally,
 )
-from blomodel.solvers.convex_qp import ConvexProgram, ConvexStatus, solve_convex_qp
+from blomodel.solvers.convex_qp import ConvexProgram, solve_convex_qp
 
 Status = ComplementarityStatus
 
@@ -117,9 +119,9 @@ def random_bilevel_qp(n, seed):
 def lower_answer(lower, x):
     """The point (x, y(x), multipliers), feasible for the KKT form."""
     Q, C, q, A, b, B = lower
-    status, y, _, _, multipliers = solve_convex_qp(Q, q + C @ x, None, None, A, b + B @ x)
-    assert status is ConvexStatus.OPTIMAL
-    return np.r_[x, y, multipliers]
+    answer = solve_convex_qp(Q, q + C @ x, None, None, A, b + B @ x)
+    assert answer.status is InnerStatus.OPTIMAL
+    return np.r_[x, answer.y, answer.multipliers]
 
 
 def linear_bilevel(c_x, c_y, d_y, A, B, r, upper=None):
@@ -297,7 +299,7 @@ def test_limits_are_reported_honestly():
     none = solve_globally(problem, node_limit=0)
     assert (none.status, none.z, none.bound) == (Status.LIMIT, None, -np.inf)
     began = time.perf_counter()
-    brief = solve_globally(problem, time_limit=0.01)
+    brief = solve_globally(problem, deadline=Deadline.after(0.01))
     assert time.perf_counter() - began < 1.0
     assert brief.status in (Status.LIMIT, Status.OPTIMAL)
     assert solve_globally(problem, stop=lambda: True).status is Status.LIMIT
@@ -347,8 +349,9 @@ def test_convex_qp_against_scipy(seed):
     A_eq, A_in = rng.standard_normal((2, 5)), rng.standard_normal((4, 5))
     inside = rng.standard_normal(5)
     b_eq, b_in = A_eq @ inside, A_in @ inside + rng.random(4)
-    status, z, value, dual_eq, dual_in = solve_convex_qp(P, q, A_eq, b_eq, A_in, b_in)
-    assert status is ConvexStatus.OPTIMAL
+    answer = solve_convex_qp(P, q, A_eq, b_eq, A_in, b_in)
+    assert answer.status is InnerStatus.OPTIMAL
+    z, value, dual_eq, dual_in = answer.y, answer.value, answer.multipliers[:2], answer.multipliers[2:]
     np.testing.assert_allclose(P @ z + q + A_eq.T @ dual_eq + A_in.T @ dual_in, 0, atol=1e-9)
     assert np.all(dual_in >= 0) and np.all(A_in @ z <= b_in + 1e-9)
     assert abs(dual_in @ (b_in - A_in @ z)) <= 1e-9
@@ -369,15 +372,15 @@ def test_convex_qp_against_scipy(seed):
 @pytest.mark.parametrize(
     ("P", "q", "rows", "right", "expected", "value"),
     [
-        (None, [1.0, 1.0], None, None, ConvexStatus.UNBOUNDED, -np.inf),
-        (None, [0.0, 0.0], None, None, ConvexStatus.OPTIMAL, 0.0),
-        (np.eye(2), [1.0, 1.0], None, None, ConvexStatus.OPTIMAL, -1.0),
-        (np.diag([1.0, 0.0]), [1.0, 1.0], None, None, ConvexStatus.UNBOUNDED, -np.inf),
-        (None, [0.0, 1.0], [[0, -1]], [-3], ConvexStatus.OPTIMAL, 3.0),
-        (None, [0.0, 1.0], [[0, -1], [0, 1]], [-3, 2], ConvexStatus.INFEASIBLE, np.inf),
-        (np.eye(2), [0.0, 1.0], [[0, -1], [0, 1]], [-3, 2], ConvexStatus.INFEASIBLE, np.inf),
-        (np.eye(2), [0.0, 1.0], [[0, -1], [1, 0]], [-3, np.inf], ConvexStatus.OPTIMAL, 7.5),
-        (None, [], None, None, ConvexStatus.OPTIMAL, 0.0),
+        (None, [1.0, 1.0], None, None, InnerStatus.UNBOUNDED, -np.inf),
+        (None, [0.0, 0.0], None, None, InnerStatus.OPTIMAL, 0.0),
+        (np.eye(2), [1.0, 1.0], None, None, InnerStatus.OPTIMAL, -1.0),
+        (np.diag([1.0, 0.0]), [1.0, 1.0], None, None, InnerStatus.UNBOUNDED, -np.inf),
+        (None, [0.0, 1.0], [[0, -1]], [-3], InnerStatus.OPTIMAL, 3.0),
+        (None, [0.0, 1.0], [[0, -1], [0, 1]], [-3, 2], InnerStatus.INFEASIBLE, np.inf),
+        (np.eye(2), [0.0, 1.0], [[0, -1], [0, 1]], [-3, 2], InnerStatus.INFEASIBLE, np.inf),
+        (np.eye(2), [0.0, 1.0], [[0, -1], [1, 0]], [-3, np.inf], InnerStatus.OPTIMAL, 7.5),
+        (None, [], None, None, InnerStatus.OPTIMAL, 0.0),
     ],
 )
 def test_convex_qp_statuses(P, q, rows, right, expected, value):
@@ -389,7 +392,7 @@ def test_convex_qp_statuses(P, q, rows, right, expected, value):
 def test_convex_lp_multiplier_signs():
     # min z with z >= 1 and z = w: the multiplier of -z <= -1 is one, that of z - w = 0 is free.
     solution = solve_convex_qp(None, [1.0, 0.0], [[1.0, -1.0]], [0.0], [[0.0, -1.0]], [-1.0])
-    np.testing.assert_allclose([solution.dual_eq[0], solution.dual_in[0]], [-1.0, 1.0])
+    np.testing.assert_allclose(solution.multipliers, [-1.0, 1.0])
 
 
 def test_bad_shapes_are_refused():
@@ -404,11 +407,9 @@ def test_a_piece_is_left_when_its_time_is_over():
     factor = rng.normal(size=(n, n))
     rows, right = rng.normal(size=(2 * n, n)), rng.uniform(1, 2, 2 * n)
     program = ConvexProgram(factor @ factor.T, rng.normal(size=n), None, None, rows, right)
-    program.deadline = time.perf_counter() + 1e-3
     began = time.process_time()
-    assert program.solve().status is ConvexStatus.FAILED
+    assert program.solve(deadline=Deadline.after(1e-3)).status is InnerStatus.FAILED
     stopped = time.process_time() - began
-    program.deadline = np.inf
     began = time.process_time()
-    assert program.solve().status is ConvexStatus.OPTIMAL
+    assert program.solve().status is InnerStatus.OPTIMAL
     assert stopped < 0.5 * (time.process_time() - began)

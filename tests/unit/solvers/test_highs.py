@@ -24,20 +24,20 @@ def test_every_cost_gets_its_own_minimum():
     draw = np.random.default_rng(1)
     for _ in range(5):
         cost = draw.standard_normal(5)
-        status, value, z = program.minimise(cost)
+        least = program.minimise(cost)
         bounds = np.column_stack([low, high])
         expected = linprog(cost, A_in, b_in, A_eq, b_eq, bounds).fun
-        assert status is InnerStatus.OPTIMAL
-        assert value == pytest.approx(expected, abs=1e-8)
-        assert np.all(A_in @ z <= b_in + 1e-8)
-        assert A_eq @ z == pytest.approx(b_eq, abs=1e-8)
+        assert least.status is InnerStatus.OPTIMAL
+        assert least.value == pytest.approx(expected, abs=1e-8)
+        assert np.all(A_in @ least.y <= b_in + 1e-8)
+        assert A_eq @ least.y == pytest.approx(b_eq, abs=1e-8)
 
 
 def test_no_point_and_no_end_are_told_apart():
     A_eq, b_eq, A_in, b_in, low, high = data()
     empty = BoundedProgram(A_eq, b_eq, A_in, b_in - 100, low, high)
-    assert empty.minimise(np.ones(5))[0] is InnerStatus.INFEASIBLE
+    assert empty.minimise(np.ones(5)).status is InnerStatus.INFEASIBLE
     nothing = np.zeros((0, 5)), np.zeros(0)
     open_box = BoundedProgram(*nothing, *nothing, np.full(5, -np.inf), high)
-    assert open_box.minimise(np.ones(5))[0] is InnerStatus.UNBOUNDED
-    assert open_box.minimise(-np.ones(5))[1] == pytest.approx(-20)
+    assert open_box.minimise(np.ones(5)).status is InnerStatus.UNBOUNDED
+    assert open_box.minimise(-np.ones(5)).value == pytest.approx(-20)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from blomodel.basics.deadline import Deadline
 from blomodel.methods.run.run import Run, StopRun
 from blomodel.methods.run.slices import LONG, run_in_slices
 
@@ -79,7 +80,7 @@ def test_the_limit_of_the_run_counts_too() -> None:
 
 
 def test_the_time_limit_ends_a_loop_that_would_go_on() -> None:
-    run, loop = a_run(time_limit=0.5), Loop(pause=0.01)
+    run, loop = a_run(deadline=Deadline.after(0.5)), Loop(pause=0.01)
     with pytest.raises(StopRun, match="time limit"):
         iterate(run, loop, tolerance=0.0)
     assert 0.5 <= run.elapsed < 0.5 + 3 * LONG

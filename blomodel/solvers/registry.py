@@ -1,0 +1,113 @@
+"""Inner solvers by name: each declares on its class what it takes, what it needs, and its options."""
+
+from __future__ import annotations
+
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from blomodel.basics.registry import Registry, nearest
+from blomodel.errors import MissingPackageError, UnknownSettingError, UnknownSolverError
+from blomodel.solvers.answer import Answer
+from blomodel.solvers.question import ProblemClass
+
+
+class InnerSolver(ABC):
+    """Answers questions of the problem classes that it takes.
+
+    An instance belongs to one program, which asks it again and again with other numbers, so that it may
+    keep factorisations and the like.
+
+    Parameters
+    ----------
+    options : mapping, optional
+        The solver's own options, already checked; they come before the library's choices.
+    """
+
+    name: ClassVar[str]
+    classes: ClassVar[frozenset[ProblemClass]]
+    module: ClassVar[str]  # what must be installed
+    install: ClassVar[str] = ""  # how, where it does not come with this library
+    # Whether its own word counts: that there is no minimiser, or a point that could not be made exact.
+    # Whatever another solver says is believed only if the optimality conditions hold.
+    is_trusted: ClassVar[bool] = False
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self.options = dict(options or {})
+
+    @abstractmethod
+    def solve(self, question: Any) -> Answer:
+        """Answer one question; without success, with status FAILED."""
+
+    @classmethod
+    def known_options(cls) -> frozenset[str] | None:
+        """Names of the options; None where the solver does not tell them."""
+        return frozenset()
+
+    @classmethod
+    def try_options(cls, options: Mapping[str, Any]) -> None:
+        """Use the options somewhere, so that impossible values show."""
+        cls(options)
+
+    @classmethod
+    def is_installed(cls) -> bool:
+        """Whether the module is there; it is not imported for that."""
+        return importlib.util.find_spec(cls.module) is not None
+
+    @classmethod
+    def check_installed(cls, asked_by: str = "") -> None:
+        """Raise MissingPackageError, which tells how to install it."""
+        if not cls.is_installed():
+            raise MissingPackageError(
+                f"{asked_by}{': ' if asked_by else ''}the solver {cls.name!r} (package {cls.module}) is "
+                f"not installed; run {cls.install or f'pip install {cls.module}'}."
+            )
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Raise UnknownSettingError for an option that the solver does not have or does not take."""
+        known = cls.known_options()
+        unknown = [] if known is None else [option for option in options if option not in known]
+        if unknown and not known:
+            raise UnknownSettingError(f"The solver {cls.name!r} has no options, so not {unknown[0]!r}.")
+        if unknown and known:
+            names = sorted(known)
+            raise UnknownSettingError(
+                f"The solver {cls.name!r} has no option {unknown[0]!r}; did you mean "
+                f"{nearest(str(unknown[0]), names)!r}? Known ones: {', '.join(names)}."
+            )
+        try:
+            cls.try_options(options)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UnknownSettingError(
+                f"The solver {cls.name!r} does not take the options {dict(options)!r}: {error}"
+            ) from error
+
+
+SOLVERS: Registry[type[InnerSolver]] = Registry(
+    "inner solver", ("blomodel.solvers",), UnknownSolverError
+)
+
+Solver = TypeVar("Solver", bound=type[InnerSolver])
+
+
+def inner_solver(cls: Solver) -> Solver:
+    """Class decorator: make a solver known under its name."""
+    SOLVERS.add(cls.name, cls)
+    return cls
+
+
+def find_solver(name: object) -> type[InnerSolver]:
+    """The solver of this name, in whichever case it is written.
+
+    Raises
+    ------
+    UnknownSolverError
+        When there is none; the message lists the known ones.
+    MissingPackageError
+        When its package is not installed; the message tells how to install it.
+    """
+    found = SOLVERS[str(name).lower()]
+    found.check_installed()
+    return found
