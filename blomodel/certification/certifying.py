@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import STATIONARY, LocalFacts, study_neighbourhood
@@ -300,7 +301,7 @@ def looks_unique(
 ) -> bool | None:
     """Second-order test: does the lower Lagrangian curve along every direction left free?"""
     model, p = problem.model, problem.parameter_values()
-    if not model.has_smooth_kkt or y.size > 500:
+    if not model.has_smooth_kkt or not limits.UNIQUENESS_TEST.allows(y.size):
         return None
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))

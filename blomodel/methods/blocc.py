@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import hessian, jacobian, vjp
 from blomodel.errors import ModelError, UnknownSettingError
 from blomodel.kernels.loops.blocc import blocc
@@ -120,7 +121,6 @@ class Blocc:
 
 # Relative to the step in x: errors of the inner solves are multiplied by gamma.
 ACCURACY = 1e-2
-DENSE = 500  # entries of y up to which eigenvalues are asked for
 FLAT = 1e-9  # relative curvature below which there is none
 
 
@@ -190,7 +190,7 @@ def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
 
 def _note_flat_directions(run: Run, name: str, x: np.ndarray, y: np.ndarray) -> None:
     """Say where g has no curvature: the Lagrangian then has no minimiser for most multipliers."""
-    if y.size > DENSE:
+    if not limits.EIGENVALUES_IN_BLOCC.allows(y.size):
         return
     values = np.linalg.eigvalsh(hessian(run.model.g, ("y",), (x, y, run.p)).toarray())
     if values[0] <= FLAT * max(values[-1], FLAT):
@@ -238,6 +238,6 @@ def _steps(
         return step, wish.multiplier_step
     # The dual function's curvature is |rows|^2 / strong convexity; the loop halves what is too long.
     least = curvature
-    if y.size <= DENSE:
+    if limits.EIGENVALUES_IN_BLOCC.allows(y.size):
         least = max(float(np.linalg.eigvalsh(below.toarray())[0]), 1e-3 * curvature)
     return step, least * safe_step(spectral_norm(rows) ** 2)

@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution, rewrite
 from blomodel.compiler.lowering import lower
@@ -22,8 +23,6 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.model.model import Model
 from blomodel.model.sizes import SimplerSizes
 from blomodel.programs.lifting import Lifting
-
-LARGEST = 300  # variables of a level; what the further rows make possible does not pay beyond
 
 # Where a variable lies in its level, and expressions less this variable, of which it is the largest.
 Definition = tuple[slice, list[Tape]]
@@ -57,7 +56,8 @@ class KinkFree:
 
 def find_kink_free(model: Model) -> KinkFree | None:
     """The problem without kinks; None where it has none, keeps some below, or is large."""
-    if max(model.x.size, model.y.size) > LARGEST or model.own_pairs is not None:
+    is_small = limits.KINK_FREE_VARIABLES.allows(max(model.x.size, model.y.size))
+    if not is_small or model.own_pairs is not None:
         return None
     g = rewrite(model.g_expression, SimplerSizes(model.blocks, model.x_bounds))
     below = Lifting([g], model.lower_constraints, model.blocks, model.x_bounds)

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
@@ -226,7 +227,7 @@ class Model:
     @cached_property
     def _smallest_curvature(self) -> float:
         curvature = self.constant_curvature
-        if curvature is None or self.y.size > 1000:
+        if curvature is None or not limits.SMALLEST_CURVATURE.allows(self.y.size):
             return 0.0
         values = np.linalg.eigvalsh(curvature.toarray())
         return float(values[0] / (1 + values[-1]))

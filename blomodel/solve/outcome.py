@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
 from blomodel.methods.run.run import Candidate, Run
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
-LARGE = 2000  # lower variables and rows above which asking the lower level again costs too much
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
@@ -130,7 +130,7 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: float) ->
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
 
     model = run.model
-    if model.y.size + len(model.lower_in) + len(model.lower_eq) > LARGE:
+    if not limits.ASKED_AGAIN.allows(model.y.size + len(model.lower_in) + len(model.lower_eq)):
         return None
     latest = min(deadline, time.perf_counter() + max(SHORT, 0.05 * run.elapsed))
     looked = Attainment(

@@ -25,13 +25,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blomodel.basics import limits
 from blomodel.solvers.complementarity_refine import EXACT, compact_matrix, refine_active_set
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 NO_INDICES: Indices = np.zeros(0, dtype=np.intp)
-FASTER_LARGE_FACTORISATION = 300  # variables from which faer beats qdldl in Clarabel
 MAX_MISSES = 10  # failed warm starts, less the successful ones, before they are given up
 ACCEPTED_RESIDUAL = 1e-6  # relative; an answer with larger residuals counts as failed
 
@@ -378,7 +378,7 @@ class _QuadraticBackend:
         settings.max_threads = 1
         settings.time_limit = max(self.program.deadline - time.perf_counter(), 0.0)
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
-        large = self.program.n >= FASTER_LARGE_FACTORISATION
+        large = not limits.FIRST_FACTORISATION.allows(self.program.n)
         settings.direct_solve_method = "faer" if large else "qdldl"
         if careful:
             settings.max_step_fraction = 0.9

@@ -15,6 +15,7 @@ import numpy as np
 import osqp
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.solvers.active_set import ActivePoint, ActiveSetSolver
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.clarabel import solve_quadratic
@@ -23,7 +24,6 @@ from blomodel.solvers.highs import solve_linear
 _SOLVED = osqp.SolverStatus.OSQP_SOLVED
 _IDENTIFY = 1e-5  # the accuracy at which OSQP's multipliers tell active rows from inactive ones
 _MAX_ITERATIONS = 500  # beyond them the interior point method is faster
-_LARGE = 500  # rows and columns from which the simplex method is faster on linear programs
 
 
 class QuadraticPoint(NamedTuple):
@@ -140,7 +140,7 @@ class QuadraticSolver:
         self, q: np.ndarray, b: np.ndarray, accuracy: float, tolerance: float, spent: int
     ) -> QuadraticPoint:
         name = "clarabel"
-        if self.is_linear and self.n + self.m > _LARGE:
+        if self.is_linear and not limits.INTERIOR_POINT_LP.allows(self.n + self.m):
             name = "highs"
             result = solve_linear(q, self.A, b, self.equality)
         if name == "clarabel" or result.status is InnerStatus.FAILED:

@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import hessian, jvp, vjp
@@ -24,7 +25,6 @@ from blomodel.model.oracle import LoopTape, Oracle, loop_tape
 from blomodel.structure.sets import SimpleSet, simple_set
 
 RESTARTS = 8  # with smaller steps, where a loop diverges
-MAX_DENSE = 1500  # lower variables and rows, where a method factorises the KKT matrix
 
 
 class ConstrainedLower:
@@ -155,7 +155,7 @@ def spectral_norm(matrix: Any) -> float:
     """Largest singular value, by dense algebra while that is cheap, else the Frobenius norm."""
     if 0 in matrix.shape:
         return 0.0
-    if max(matrix.shape) <= 500:
+    if limits.SPECTRAL_NORM.allows(max(matrix.shape)):
         return float(np.linalg.norm(matrix.toarray(), 2))
     return float(np.sqrt((matrix.data**2).sum()))
 

@@ -11,14 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.model.model import Model
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
 
 EXACT = 1e-12  # relative lower gaps below this are rounding
-MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
-MAX_MEASURED = 300  # lower unknowns and rows up to which the gap of a watched point is measured
 
 
 def _empty_history() -> dict[str, list[float]]:
@@ -145,7 +144,7 @@ class Run(Findings):
             return {}
         self.next_gap, model = math.ceil(1.25 * done), self.model
         size = model.y.size + len(model.lower_in) + len(model.lower_eq)
-        if size > MAX_MEASURED or isinstance(model.lower_solver, MultistartLower):
+        if not limits.MEASURED_GAP.allows(size) or isinstance(model.lower_solver, MultistartLower):
             return {}
         x, y = self.watched
         answer, is_proven = model.solve_lower(x, self.p, y)
@@ -159,7 +158,7 @@ class Run(Findings):
         self.iterations += count
         if x is None and self.watched is not None:
             here, y = self.watched
-            x = here if here.size <= MAX_WATCHED else None
+            x = here if limits.WATCHED_POINT.allows(here.size) else None
             if "value" not in figures:
                 figures["value"] = float(self.model.f(here, y, self.p)[0])
         self.path.append(None if x is None else np.array(x, dtype=float))

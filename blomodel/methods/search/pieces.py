@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.model.model import Model
@@ -24,9 +25,7 @@ from blomodel.solvers.complementarity import (
     solve_locally,
 )
 
-MAX_GLOBAL_PAIRS = 40  # above this, branch and bound over pieces is not tried
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
-MAX_LOCAL_SIZE = 900  # variables and multipliers; above this, one model costs seconds
 
 
 class ExactPieces:
@@ -119,7 +118,7 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     """
     model = run.model
     current = answer_below(run, x, y)
-    if not model.has_smooth_kkt or size_of(model) > MAX_LOCAL_SIZE:
+    if not model.has_smooth_kkt or is_large(model):
         return current
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = 1.0 + np.abs(current.x).max(initial=0)
@@ -274,7 +273,7 @@ def _solve_model(
 def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> ComplementarityResult:
     n_pairs = len(pieces.qp.rows)
     here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
-    if n_pairs <= MAX_GLOBAL_PAIRS // 2:
+    if limits.TREE_PAIRS_OF_A_STEP.allows(n_pairs):
         return solve_globally(
             pieces.qp, incumbent=here, node_limit=300, time_limit=min(1.0, run.remaining)
         )
@@ -297,4 +296,4 @@ def _merit(run: Run, candidate: Candidate, weight: float) -> float:
 
 def is_large(model: Model) -> bool:
     """Whether one convex program over the KKT pieces would cost seconds."""
-    return size_of(model) > MAX_LOCAL_SIZE
+    return not limits.PIECE_UNKNOWNS.allows(size_of(model))
