@@ -41,7 +41,7 @@ class Limit:
 TREE_PAIRS = Limit(
     40,
     "complementarity pairs",
-    "beyond it, auto leaves the tree over the KKT pieces out, which would seldom end within its seconds",
+    "beyond it, the tree over the KKT pieces would seldom end within its seconds",
 )
 TREE_PAIRS_OF_A_STEP = Limit(
     20,
@@ -51,12 +51,12 @@ TREE_PAIRS_OF_A_STEP = Limit(
 PIECE_UNKNOWNS = Limit(
     900,
     "unknowns of the KKT conditions",
-    "beyond it, auto does without the KKT pieces, since one convex program over them takes seconds",
+    "beyond it, one convex program over the KKT pieces takes seconds",
 )
 RESCUE_UNKNOWNS = Limit(
     60,
     "unknowns of the KKT conditions",
-    "beyond it, value-cuts is no last resort of auto, since its nonlinear programs take too long",
+    "beyond it, the nonlinear programs of value-cuts take too long for a last resort",
 )
 BOTH_PATHS = Limit(
     30,
@@ -73,7 +73,7 @@ THREE_STARTS = Limit(
 CONE_PROGRAM_VARIABLES = Limit(
     100,
     "lower variables",
-    "beyond it, a cone program takes so long that auto solves few of them: fewer starts, no polish",
+    "beyond it, a cone program takes so long that few are solved: fewer starts, no polish",
 )
 SCANNED_WEIGHTS = Limit(
     2,

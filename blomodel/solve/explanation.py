@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blomodel.methods.portfolio.auto import describe_choice
-from blomodel.methods.requirements.needs import Verdict, judge
+from blomodel.methods.portfolio.plan import make_plan
+from blomodel.methods.requirements.verdicts import Verdict, judge
 from blomodel.methods.run.registry import create_method, method_classes
 from blomodel.methods.run.run import Run
 from blomodel.report import text
@@ -23,7 +23,7 @@ def explain(problem: BilevelProblem) -> str:
     structure = problem.structure
     parts = [
         layout.titled("the problem", str(structure)),
-        layout.titled("auto", layout.wrap(describe_choice(structure.model, structure.p), WIDTH)),
+        layout.titled("auto", str(make_plan(structure.model, structure.p))),
         layout.titled("methods", text.verdicts(verdicts(problem, structure), WIDTH)),
     ]
     if problem.solution is not None:

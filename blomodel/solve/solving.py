@@ -10,6 +10,7 @@ import numpy as np
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import dense_seconds
 from blomodel.errors import DataError, LowerLevelError, UnknownSettingError
+from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, StopRun
@@ -47,8 +48,7 @@ def solve_problem(
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
     model = problem.model
-    # Compiles, and refuses a nonconvex lower level to a method that cannot take one.
-    _ = model.lower_solver if allows_nonconvex_lower(chosen) else model.lower_program
+    _ = model.lower_solver  # compiles
     compiled = time.perf_counter()
     run = Run(
         model=model,
@@ -61,6 +61,7 @@ def solve_problem(
         n_jobs=n_jobs,
         progress=progress,
     )
+    check_method(run, chosen)
     if time_limit is not None:
         _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
     is_interrupted = False
@@ -114,11 +115,6 @@ def solve_problem(
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
         _raise_lower_error(run, outcome)
     return value
-
-
-def allows_nonconvex_lower(method: Any) -> bool:
-    """Whether a method declares that it takes lower levels that are not convex."""
-    return bool(getattr(method, "allows_nonconvex_lower", False))
 
 
 def _keep_time(run: Run, load: float) -> None:

@@ -28,9 +28,15 @@ class SmoothedSearch:
         self.has_box = has_only_bounds(run)
 
     @staticmethod
-    def applies(model: Model) -> bool:
-        """Whether descent in x alone keeps the upper rows, and there are kinks to smooth."""
-        return model.own_pairs is None and not model.coupling_constraints and len(model.lower_in) > 0
+    def why_not(model: Model) -> str | None:
+        """What keeps descent in x alone from this problem; None where nothing does."""
+        if model.own_pairs is not None:
+            return "the upper level uses multipliers of the lower one"
+        if model.coupling_constraints:
+            return "an upper constraint holds y, which descent in x alone would not keep"
+        if len(model.lower_in) == 0:
+            return "the lower level has no inequalities whose kinks could be smoothed"
+        return None
 
     def search(self, x: np.ndarray, *, is_first: bool) -> float:
         """Follow falling weights from x; the best upper objective reached, infinite without a path."""

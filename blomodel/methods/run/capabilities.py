@@ -19,17 +19,16 @@ class Capability(Enum):
     """
 
     NONCONVEX_LOWER = "lower levels that are not convex in y"
-    LOWER_CONSTRAINTS = "lower constraints"
     COUPLED_LOWER = "lower constraints that hold x"
     COUPLED_UPPER = "upper constraints that hold y"
+    LOWER_CONSTRAINTS = "lower constraints"
+    MATRIX_INEQUALITIES = "matrix inequalities below"
     PROX_TERMS = "kinks of g that have a proximal step"
     KINKS = "any kinks of g"
-    MATRIX_INEQUALITIES = "matrix inequalities below"
 
 
-# What a lower level adds that stays within cvxpy's convex language.
-CONVEX_LOWER = frozenset(Capability) - {Capability.NONCONVEX_LOWER}
 EVERYTHING = frozenset(Capability)
+ALL_BUT_NONCONVEX = EVERYTHING - {Capability.NONCONVEX_LOWER}
 NOTHING_SPECIAL: frozenset[Capability] = frozenset()
 
 

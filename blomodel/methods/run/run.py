@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +19,9 @@ from blomodel.compiler.passes.intervals import intervals
 from blomodel.model.model import Model
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
+from blomodel.structure.sets import SimpleSet, simple_set
 
+Made = TypeVar("Made")
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
@@ -89,22 +94,54 @@ class Run(Findings):
     watched: tuple[np.ndarray, np.ndarray] | None = None
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
+
+    def anew(self, **changes: Any) -> Run:
+        """A run under what is left of the limits, which has found nothing yet.
+
+        Parameters
+        ----------
+        **changes
+            Fields that differ, such as ``model`` and ``start``.
+        """
+        found = {part.name for part in fields(Findings)}
+        own = [part.name for part in fields(Run) if part.init and part.name not in found]
+        given = {name: getattr(self, name) for name in own}
+        if self.max_iterations is not None:
+            given["max_iterations"] = self.max_iterations - self.iterations
+        return Run(**(given | {"watched": None, "next_gap": 1} | changes))
 
     def on(self, model: Model, start: tuple[np.ndarray, np.ndarray | None] | None) -> Run:
         """A run of an equivalent model under the same limits, which has found nothing yet."""
-        iterations = self.max_iterations
-        return Run(
-            model=model,
-            p=self.p,
-            start=start,
-            tolerance=self.tolerance,
-            seed=self.seed,
-            time_limit=self.time_limit,
-            max_iterations=None if iterations is None else iterations - self.iterations,
-            n_jobs=self.n_jobs,
-            progress=self.progress,
-            began=self.began,
-        )
+        return self.anew(model=model, start=start)
+
+    @contextmanager
+    def part(self, start: tuple[np.ndarray, np.ndarray | None]) -> Iterator[Run]:
+        """A part of this run with its own start and watched point; what it finds, this run has found."""
+        part = copy.copy(self)
+        part.start, part.watched = start, None
+        try:
+            yield part
+        finally:
+            for name in (*(each.name for each in fields(Findings)), "next_gap"):
+                setattr(self, name, getattr(part, name))
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, made once in this run and shared by the parts of a method."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+    @property
+    def x_set(self) -> SimpleSet:
+        """What the upper constraints on x alone allow; raises NotProjectable."""
+        return self.once("X", lambda: simple_set(self.model, "x", self.p))
+
+    @property
+    def y_set(self) -> SimpleSet:
+        """What the lower constraints on y alone allow; raises NotProjectable."""
+        return self.once("Y", lambda: simple_set(self.model, "y", self.p))
 
     @property
     def elapsed(self) -> float:

@@ -49,7 +49,7 @@ class ExactPieces:
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
 
     def solve_globally(
-        self, run: Run, *, node_limit: float = 4000, time_limit: float = 4.0, gap: float = 1e-8
+        self, run: Run, *, time_limit: float, node_limit: float = 4000, gap: float = 1e-8
     ) -> bool:
         """Branch and bound over all pieces, from the best point known; True when that settles it."""
         result = solve_globally(
@@ -108,6 +108,11 @@ class ExactPieces:
                 self.best = result.z
         run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
         return self._reached[first]
+
+
+def exact_pieces(run: Run) -> ExactPieces:
+    """The pieces of a run's problem; the parts of a method share them, and where walks have ended."""
+    return run.once(ExactPieces, lambda: ExactPieces(run))
 
 
 def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
