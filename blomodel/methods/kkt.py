@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -23,6 +23,11 @@ SAME = 1e-5  # relative distance below which two ends count as one
 POLISHING_ROUNDS = 5
 ENOUGH_AGREEMENT = 3  # starts that end at the best value found
 NONLINEAR_SOLVERS = Extra("nlp", "a nonlinear solver (IPOPT or UNO)", tuple(PACKAGES.values()))
+
+
+def chosen_solver(run: Run, method: Any) -> None:
+    """The nonlinear solver that the settings ask for, or any, installed."""
+    choose_solver(method.solver, f"method {method.name!r}")
 
 
 @method
@@ -53,7 +58,7 @@ class KKT:
         }
     )
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
-    needs: ClassVar[tuple[Need, ...]] = (written_kkt_conditions,)
+    needs: ClassVar[tuple[Need, ...]] = (chosen_solver, written_kkt_conditions)
     packages: ClassVar[tuple[Extra, ...]] = (NONLINEAR_SOLVERS,)
 
     solver: str | None = setting(None, '"ipopt" or "uno"; None: the first that is installed')
