@@ -47,6 +47,10 @@ class UnknownMethodError(BlomodelError, ValueError):
     """No method has this name."""
 
 
+class IncompleteMethodError(BlomodelError, TypeError):
+    """A class was registered as a method without declaring all that a method must."""
+
+
 class UnknownSettingError(BlomodelError, TypeError):
     """The method has no setting of this name, or the value cannot be one."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from blomodel.certification.certificate import Certificate
+    from blomodel.methods.portfolio.plan import Plan
     from blomodel.model.model import Model
     from blomodel.reformulations.reformulation import Reformulation
     from blomodel.structure.structure import Structure
@@ -173,6 +174,19 @@ class BilevelProblem:
         from blomodel.solve.explanation import explain
 
         return explain(self)
+
+    def plan(self, n_starts: int | None = None) -> Plan:
+        """What ``auto`` will try, in which order and why, and what it leaves out.
+
+        Parameters
+        ----------
+        n_starts : int, optional
+            The setting of ``auto`` of this name.
+        """
+        from blomodel.methods.portfolio.plan import make_plan
+
+        self.check_data()
+        return make_plan(self.model, self.parameter_values(), n_starts)
 
     def reformulate(self, name: str) -> Reformulation:
         """The problem as a problem of one level, to read, evaluate or solve elsewhere.

@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
@@ -324,7 +325,7 @@ def looks_unique(
     model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
 ) -> bool | None:
     """Second-order test: does the lower Lagrangian curve along every direction left free?"""
-    if not model.has_smooth_kkt or y.size > 500:
+    if not model.has_smooth_kkt or not limits.UNIQUENESS_TEST.allows(y.size):
         return None
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))

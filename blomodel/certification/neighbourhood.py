@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.model.model import Model
 from blomodel.solvers.complementarity import (
@@ -26,10 +27,7 @@ from blomodel.solvers.complementarity import (
 
 ACTIVE = 1e-6  # rows and multipliers below this, relative to the point, count as zero
 STATIONARY = 1e-4  # relative slope below which a direction counts as level; see ACTIVE
-MAX_DENSE = 700  # variables and multipliers; above this the linear programs are not attempted
-MAX_ENTRIES = 100_000  # of the equations; a linear program with more takes many seconds
 SINGULAR = 1e12  # condition number of equations that settle nothing
-MAX_PROBED = 12  # upper variables; above this, directions are not probed one by one
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def study_neighbourhood(
     if not model.has_smooth_kkt or model.upper_in.spectral:
         return LocalFacts(None, False, "the lower level's KKT conditions cannot be written by rows")
     size = x.size + y.size + multipliers.size
-    if size > MAX_DENSE:
+    if not limits.NEIGHBOURHOOD_TEST.allows(size):
         return LocalFacts(None, False, f"too large for the test on pieces ({size} unknowns)")
     slope = model.f_grad(x, y, p)
     if not _is_differentiable(point, slope):
@@ -87,9 +85,10 @@ def study_neighbourhood(
         return LocalFacts(stationarity, False, "f falls along a feasible direction")
     if has_convex_pieces:
         return LocalFacts(stationarity, True, "stationary, and f is convex on each piece")
-    if x.size <= MAX_PROBED and _rises_everywhere(cone, slope, steepness):
+    if limits.PROBED_VARIABLES.allows(x.size) and _rises_everywhere(cone, slope, steepness):
         return LocalFacts(stationarity, True, "f rises to first order in every direction")
-    if len(cone.rows) == 0 and x.size <= 4 * MAX_PROBED and _is_curved_upwards(point, steepness):
+    can_curve = len(cone.rows) == 0 and limits.CURVED_DIRECTIONS.allows(x.size)
+    if can_curve and _is_curved_upwards(point, steepness):
         return LocalFacts(stationarity, True, "stationary, with positive curvature")
     return LocalFacts(stationarity, False, "stationary to first order")
 
@@ -226,7 +225,7 @@ def _pad_objective(cone: ComplementarityQP, slope: np.ndarray) -> np.ndarray:
 
 def _largest_decrease(cone: ComplementarityQP, slope: np.ndarray, n_x: int) -> float | None:
     linear = _pad_objective(cone, slope)
-    is_large = cone.A_eq.nnz > MAX_ENTRIES
+    is_large = not limits.NEIGHBOURHOOD_ENTRIES.allows(cone.A_eq.nnz)
     reaction = _reaction(cone, n_x) if is_large or not len(cone.rows) else None
     if reaction is not None:
         n_free = reaction.shape[1]
@@ -267,7 +266,7 @@ def _rises_everywhere(cone: ComplementarityQP, slope: np.ndarray, steepness: flo
     """Whether f rises along every feasible direction, each coordinate of (x, y) fixed at +-1 in turn."""
     linear = _pad_objective(cone, slope)
     n_moves = slope.size
-    if n_moves > 2 * MAX_PROBED:
+    if not limits.PROBED_DIRECTIONS.allows(n_moves):
         return False
     for coordinate in range(n_moves):
         for sign in (1.0, -1.0):

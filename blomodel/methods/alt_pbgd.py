@@ -13,7 +13,9 @@ from blomodel.kernels.loops.alt_pbgd import alt_pbgd
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 
@@ -36,7 +38,12 @@ class AltPbgd:
     assumes: ClassVar[str] = "g strongly convex (or PL) in y; X and Y simple sets"
     claims: ClassVar[str] = "a stationary point of F_gamma; error of order 1/gamma"
     reference: ClassVar[str] = "Jiang et al., efficient penalty-based bilevel methods, Alg. 2, eqs 18-21"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "inner gradient steps on two lower problems, then one step in x"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX_OR_PL})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     gamma: float | None = setting(None, "penalty weight; None: grows in stages", minimum=0.0)
     step_size: float | None = setting(None, "step eta in x; None: adaptive", minimum=0.0)
@@ -50,7 +57,7 @@ class AltPbgd:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        setup = set_up(run, self.name, prox=True)
+        setup = set_up(run, prox=True)
         f_x, f_y = setup.f_slope("x"), setup.f_slope("y")
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")
         slopes = setup.shared_directions(
@@ -121,5 +128,6 @@ class F2sa(AltPbgd):
     name: ClassVar[str] = "f2sa"
     summary: ClassVar[str] = "ALT-PBGD with a few inner steps in each iteration"
     reference: ClassVar[str] = "Kwon et al. (2023); Jiang et al., penalty-based methods, Theorem 3"
+    costs: ClassVar[str] = "a few gradient steps on each of two lower problems, then one step in x"
 
     inner_steps: int | None = setting(10, "inner steps in each iteration", minimum=1)

@@ -9,9 +9,11 @@ import numpy as np
 
 from blomodel.kernels.loops.bda import bda
 from blomodel.methods.first_order.constants import safe_step
-from blomodel.methods.first_order.first_order import f_second, is_free, set_up_smooth
+from blomodel.methods.first_order.first_order import f_second, is_free, set_up
 from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 
@@ -34,6 +36,12 @@ class Bda:
     )
     claims: ClassVar[str] = "a stationary point of f(x, y_K(x)) for the mixed inner steps"
     reference: ClassVar[str] = "Liu, Mu, Yuan, Zeng and Zhang (2020)"
+    costs: ClassVar[str] = (
+        "K inner steps with gradients of both levels, and one pass backwards through them"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOWER_CONSTRAINTS})
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
     lower_step: float | None = setting(None, "s_l, step of g; None: 1/curvature", minimum=0.0)
@@ -48,7 +56,7 @@ class Bda:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient is small."""
-        problem = set_up_smooth(run, self.name, free_y=False)
+        problem = set_up(run)
         o, x, y = problem.oracle, problem.x, problem.y
         n_steps = unrolled_steps(problem, self.lower_steps)
         path = np.zeros((n_steps + 1, o.n_y))

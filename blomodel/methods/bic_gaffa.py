@@ -10,8 +10,9 @@ import numpy as np
 from blomodel.kernels.loops.bic_gaffa import bic_gaffa
 from blomodel.methods.first_order.constrained import ConstrainedLower
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method
+from blomodel.methods.requirements.needs import formula_for_x
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method
 from blomodel.methods.run.run import Run
 
 
@@ -35,11 +36,18 @@ class BicGaffa(ProximalLagrangian):
         "Yao, Yin, Zeng and Zhang, Overcoming lower-level constraints in bilevel optimization: a novel "
         "approach with regularized gap functions (ICLR 2025)"
     )
+    costs: ClassVar[str] = (
+        "one gradient step each in theta and (x, y, z); no projection onto coupled rows"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.COUPLED_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS, Capability.KINKS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (formula_for_x,)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        check_needs(run, self)
-        lower = ConstrainedLower(run, self.name)
+        lower = ConstrainedLower(run)
         x, y, z = lower.start()
         theta = y.copy()
         settings = self._settings(lower, x, y, z[1:])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import hessian, jacobian, vjp
 from blomodel.errors import ModelError, UnknownSettingError
 from blomodel.kernels.loops.blocc import blocc
@@ -16,14 +17,29 @@ from blomodel.kernels.projection import build_set
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import ConstrainedLower, rows_tape, spectral_norm
 from blomodel.methods.first_order.first_order import first_point
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.demands import refuse_coupled_above, refuse_matrix_inequalities
+from blomodel.methods.requirements.needs import convex_penalised_level
+from blomodel.methods.run.capabilities import ALL_BUT_NONCONVEX, Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.search.projected_descent import ProjectedDescent
 from blomodel.model.oracle import loop_tape
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
 from blomodel.structure.sets import NotProjectable, SetSpec, simple_set
+
+
+def rows_for_max_min(run: Run, method: Any) -> None:
+    """Where gradient steps solve the inner problems: rows below, and a formula for X."""
+    if method.inner != "max-min":
+        return
+    refuse_matrix_inequalities(run, method)
+    refuse_coupled_above(run, method)
+    if run.x_set.spec is None:
+        raise ModelError(
+            f"{method.name}: inner='max-min' needs a set X with a formula, not: {run.x_set.text}; "
+            "inner='exact' does without."
+        )
 
 
 @method
@@ -54,6 +70,13 @@ class Blocc:
     assumes: ClassVar[str] = "lower level strongly convex in y, constraint qualification (LICQ)"
     claims: ClassVar[str] = "a stationary point of F_gamma; error of order 1/gamma"
     reference: ClassVar[str] = "Jiang et al. (2024); Chen et al., Alg. 4, eqs 54-56"
+    costs: ClassVar[str] = "two lower solves with multipliers"
+    capabilities: ClassVar[frozenset[Capability]] = ALL_BUT_NONCONVEX
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX})
+    needs: ClassVar[tuple[Need, ...]] = (
+        convex_penalised_level(lambda method: method.gamma),
+        rows_for_max_min,
+    )
 
     gamma: float = setting(10.0, "penalty weight", minimum=0.0)
     step_size: float | None = setting(
@@ -78,7 +101,6 @@ class Blocc:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        check_needs(run, self)
         if self.inner not in ("exact", "max-min"):
             raise UnknownSettingError(f"blocc: inner = {self.inner!r} is neither 'exact' nor 'max-min'.")
         if self.inner == "max-min":
@@ -120,7 +142,6 @@ class Blocc:
 
 # Relative to the step in x: errors of the inner solves are multiplied by gamma.
 ACCURACY = 1e-2
-DENSE = 500  # entries of y up to which eigenvalues are asked for
 FLAT = 1e-9  # relative curvature below which there is none
 
 
@@ -139,14 +160,8 @@ class MaxMinSettings:
 
 def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
     """Algorithm 4 with the max-min solver, compiled."""
-    lower = ConstrainedLower(run, name)
-    lower.refuse_coupling_above(name)
+    lower = ConstrainedLower(run)
     x_spec = lower.x_set.spec
-    if x_spec is None:
-        raise ModelError(
-            f"{name}: inner='max-min' needs a set X with a formula, not: {lower.x_set.text}; "
-            "inner='exact' does without."
-        )
     y_spec, constraints = _set_of_y(run)
     tape, n_in = rows_tape(run.model, [run.model.f_expression, run.model.g_expression], constraints)
     low = np.zeros(tape.n_outputs - 2)
@@ -190,7 +205,7 @@ def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
 
 def _note_flat_directions(run: Run, name: str, x: np.ndarray, y: np.ndarray) -> None:
     """Say where g has no curvature: the Lagrangian then has no minimiser for most multipliers."""
-    if y.size > DENSE:
+    if not limits.EIGENVALUES_IN_BLOCC.allows(y.size):
         return
     values = np.linalg.eigvalsh(hessian(run.model.g, ("y",), (x, y, run.p)).toarray())
     if values[0] <= FLAT * max(values[-1], FLAT):
@@ -238,6 +253,6 @@ def _steps(
         return step, wish.multiplier_step
     # The dual function's curvature is |rows|^2 / strong convexity; the loop halves what is too long.
     least = curvature
-    if y.size <= DENSE:
+    if limits.EIGENVALUES_IN_BLOCC.allows(y.size):
         least = max(float(np.linalg.eigvalsh(below.toarray())[0]), 1e-3 * curvature)
     return step, least * safe_step(spectral_norm(rows) ** 2)

@@ -10,9 +10,11 @@ import numpy as np
 from blomodel.kernels.loops.bome import bome
 from blomodel.methods.first_order.barrier import run_barrier
 from blomodel.methods.first_order.constants import safe_step
-from blomodel.methods.first_order.first_order import refuse_kinks, set_up
+from blomodel.methods.first_order.first_order import set_up
 from blomodel.methods.first_order.stages import given, probe
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 
@@ -32,7 +34,12 @@ class Bome:
     assumes: ClassVar[str] = "lower level smooth, with the PL condition (need not be convex)"
     claims: ClassVar[str] = "a KKT point of the value-function problem; gap falls with the step"
     reference: ClassVar[str] = "Liu, Ye, Wright, Stone and Liu (2022)"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "T gradient steps on the lower problem and one gradient of f and g"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(
         None, "xi, step in (x, y); None: from the curvatures, then smaller in stages", minimum=0.0
@@ -46,8 +53,7 @@ class Bome:
 
     def run(self, run: Run) -> None:
         """Iterate, in stages where the step is not given."""
-        problem = set_up(run, self.name)
-        refuse_kinks(run, self.name)
+        problem = set_up(run)
         o, x, y = problem.oracle, problem.x, problem.y
         state, figures, work = np.zeros(2), np.zeros(3), problem.work(13)
         probe(work, 7, run.seed)

@@ -10,9 +10,11 @@ import numpy as np
 
 from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.galet import galet
-from blomodel.methods.first_order.first_order import FirstOrder, set_up_smooth
+from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 
@@ -38,7 +40,10 @@ class Galet:
     assumes: ClassVar[str] = "lower level smooth, unconstrained, with the PL condition, convex or not"
     claims: ClassVar[str] = "a point at which R_x, R_w and R_y vanish"
     reference: ClassVar[str] = "Xiao, Lu and Chen (2023), Alg. 1, eqs 8, 10-13, 15"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "N gradient steps in y, T Hessian-vector products for w, one step in x"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.NONCONVEX_LOWER})
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(None, "alpha, step in x; None: adaptive", minimum=0.0)
     lower_step: float | None = setting(None, "beta, step in y; None: 1/curvature", minimum=0.0)
@@ -63,7 +68,7 @@ class Galet:
 
     def run(self, run: Run) -> None:
         """Iterate until the measures are small."""
-        problem = set_up_smooth(run, self.name)
+        problem = set_up(run)
         o, x, y = problem.oracle, problem.x, problem.y
         w, state, measures, work = np.zeros(o.n_y), np.zeros(6), np.zeros(3), problem.work(11)
         state[5] = 1.0  # no slope in x is known yet

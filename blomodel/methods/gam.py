@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from blomodel.kernels.loops.gam import gam
 from blomodel.methods.first_order.constrained import ConstrainedLower
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import formula_for_x, small_kkt_matrix
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.search.projected_descent import ProjectedDescent
@@ -43,6 +44,14 @@ class Gam:
         "Xu and Zhu, Efficient gradient approximation method for constrained bilevel optimization "
         "(AAAI 2023)"
     )
+    costs: ClassVar[str] = "one lower solve and one linear system of the size of y and the active rows"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.COUPLED_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS, Capability.KINKS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset(
+        {Assumption.SMOOTH_LOWER, Assumption.STRONGLY_CONVEX}
+    )
+    needs: ClassVar[tuple[Need, ...]] = (small_kkt_matrix, formula_for_x)
 
     step_size: float | None = setting(None, "step in x; None: by a line search", minimum=0.0)
     max_steps: int = setting(1000, "largest number of steps in x", minimum=1)
@@ -50,8 +59,7 @@ class Gam:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        check_needs(run, self)
-        lower = ConstrainedLower(run, self.name)
+        lower = ConstrainedLower(run)
         n_x, n_y, n_rows = run.model.x.size, run.model.y.size, lower.n_rows
         x, y, weights = lower.start()
         oracle = lower.oracle

@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.iaptt import iaptt
-from blomodel.methods.first_order.first_order import is_free, set_up_smooth
+from blomodel.methods.first_order.first_order import is_free, set_up
 from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 
@@ -32,7 +34,12 @@ class Iaptt:
     )
     claims: ClassVar[str] = "a stationary point of the largest f(x, y_k(x, z)) over k"
     reference: ClassVar[str] = "Liu, Liu, Zeng and Zhang (2021), IAPTT-GM"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "K inner gradient steps and one pass backwards through those up to the worst"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(None, "step in x; None: adaptive, then for z too", minimum=0.0)
     start_step: float | None = setting(
@@ -46,7 +53,7 @@ class Iaptt:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient in x and z is small."""
-        problem = set_up_smooth(run, self.name, free_y=False)
+        problem = set_up(run)
         o, y = problem.oracle, problem.y
         both = np.concatenate([problem.x, problem.y])
         x = both[: o.n_x]

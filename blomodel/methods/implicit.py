@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.implicit import implicit
-from blomodel.methods.first_order.first_order import set_up_smooth
+from blomodel.methods.first_order.first_order import set_up
 from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import NOTHING_SPECIAL, Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 
@@ -22,6 +24,11 @@ class ImplicitGradient:
     name: ClassVar[str]
     assumes: ClassVar[str] = "lower level smooth, unconstrained, strongly convex in y"
     claims: ClassVar[str] = "a stationary point of f(x, y*(x))"
+    capabilities: ClassVar[frozenset[Capability]] = NOTHING_SPECIAL
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset(
+        {Assumption.SMOOTH_LOWER, Assumption.STRONGLY_CONVEX}
+    )
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
     lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
@@ -38,7 +45,7 @@ class ImplicitGradient:
         linear_tolerance: float,
     ) -> None:
         """Run the loop with conjugate gradients or a Neumann series."""
-        problem = set_up_smooth(run, self.name)
+        problem = set_up(run)
         o, x, y = problem.oracle, problem.x, problem.y
         v, state, work = np.zeros(o.n_y), np.zeros(6), problem.work(12)
         state[5] = 1.0  # no slope in x is known yet
@@ -86,6 +93,9 @@ class ImplicitCg(ImplicitGradient):
     reference: ClassVar[str] = (
         "Pedregosa (2016); Grazzi, Franceschi, Pontil and Salzo (2020); Ji, Yang and Liang (2021)"
     )
+    costs: ClassVar[str] = (
+        "inner gradient steps in y, conjugate gradient steps with Hessian-vector products, one step in x"
+    )
 
     linear_steps: int = setting(100, "largest number of conjugate gradient steps", minimum=1)
     linear_tolerance: float = setting(
@@ -114,6 +124,9 @@ class ImplicitNeumann(ImplicitGradient):
     summary: ClassVar[str] = "implicit gradients, linear system by a Neumann series"
     reference: ClassVar[str] = (
         "Ghadimi and Wang (2018); Lorraine, Vicol and Duvenaud (2020); Ji, Yang and Liang (2021)"
+    )
+    costs: ClassVar[str] = (
+        "inner gradient steps in y, as many Hessian-vector products as terms, one step in x"
     )
 
     series_step: float | None = setting(None, "eta; None: 0.9/curvature", minimum=0.0)

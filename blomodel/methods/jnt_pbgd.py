@@ -10,9 +10,11 @@ import numpy as np
 from blomodel.compiler.passes.directions import Term
 from blomodel.kernels.loops.jnt_pbgd import jnt_pbgd
 from blomodel.methods.first_order.constants import safe_step
-from blomodel.methods.first_order.first_order import FirstOrder, refuse_kinks, set_up
+from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 
@@ -30,7 +32,14 @@ class JntPbgd:
     assumes: ClassVar[str] = "g smooth, strongly convex (or PL) in y; X and Y simple sets"
     claims: ClassVar[str] = "a stationary point of f + gamma (g - v); error of order 1/gamma"
     reference: ClassVar[str] = "Shen et al. (2023); Jiang et al., penalty-based methods, Alg. 1, eq. 19"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "inner gradient steps on the lower problem, then one step in (x, y)"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset(
+        {Assumption.SMOOTH_LOWER, Assumption.STRONGLY_CONVEX_OR_PL}
+    )
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     gamma: float | None = setting(None, "penalty weight; None: grows in stages", minimum=0.0)
     step_size: float | None = setting(None, "step eta in (x, y); None: adaptive", minimum=0.0)
@@ -48,8 +57,7 @@ class JntPbgd:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        setup = set_up(run, self.name)
-        refuse_kinks(run, self.name)
+        setup = set_up(run)
         z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
         run.watch(z[:n_x], z[n_x:])
         try:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import written_kkt_conditions
+from blomodel.methods.run.capabilities import Assumption, Capability, Extra
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, find_starts
 from blomodel.methods.search.pieces import improve_by_pieces
 from blomodel.reformulations.mpec import LowerConditions, build_problem
-from blomodel.solvers.nlp import nonlinear_solver, solve_nonlinear
+from blomodel.solvers.nlp import nonlinear_modules, nonlinear_solver, solve_nonlinear
 from blomodel.solvers.registry import InnerSolver
 
 LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
 SAME = 1e-5  # relative distance below which two ends count as one
 POLISHING_ROUNDS = 5
 ENOUGH_AGREEMENT = 3  # starts that end at the best value found
+NONLINEAR_SOLVERS = Extra("nlp", "a nonlinear solver (IPOPT or UNO)", nonlinear_modules())
+
+
+def chosen_solver(run: Run, method: Any) -> None:
+    """The nonlinear solver that the user prefers, or any, installed."""
+    nonlinear_solver(f"method {method.name!r}")
 
 
 @method
@@ -35,10 +43,23 @@ class KKT:
 
     name: ClassVar[str] = "kkt"
     summary: ClassVar[str] = "KKT conditions with relaxed complementarity, by IPOPT or UNO"
-    assumes: ClassVar[str] = 'lower level smooth or with convex kinks; needs pip install "blomodel[nlp]"'
+    assumes: ClassVar[str] = "lower level smooth or with convex kinks"
     claims: ClassVar[str] = "local solution of the KKT reformulation"
     reference: ClassVar[str] = "relaxation: Scholtes (2001); IPOPT: Waechter and Biegler (2006)"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "one nonlinear program for each start and each level of relaxation"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            Capability.NONCONVEX_LOWER,
+            Capability.COUPLED_LOWER,
+            Capability.COUPLED_UPPER,
+            Capability.LOWER_CONSTRAINTS,
+            Capability.PROX_TERMS,
+            Capability.KINKS,
+        }
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = (chosen_solver, written_kkt_conditions)
+    packages: ClassVar[tuple[Extra, ...]] = (NONLINEAR_SOLVERS,)
 
     n_starts: int = setting(5, "start points", minimum=1)
 

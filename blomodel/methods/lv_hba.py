@@ -13,8 +13,9 @@ from blomodel.kernels.loops.lv_hba import lv_hba
 from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron
 from blomodel.methods.first_order.constrained import ConstrainedLower, spectral_norm
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian, Weights
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method
+from blomodel.methods.requirements.needs import affine_rows
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method
 from blomodel.methods.run.run import Run
 from blomodel.structure.sets import SetSpec
 
@@ -41,11 +42,24 @@ class LvHba(ProximalLagrangian):
         "Yao, Yu, Zeng and Zhang, Constrained bi-level optimization: proximal Lagrangian value function "
         "approach and Hessian-free algorithm (ICLR 2024)"
     )
+    costs: ClassVar[str] = (
+        "one gradient step each in theta, lambda, (x, y) and z; one projection onto both levels' rows"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            Capability.COUPLED_LOWER,
+            Capability.COUPLED_UPPER,
+            Capability.LOWER_CONSTRAINTS,
+            Capability.PROX_TERMS,
+            Capability.KINKS,
+        }
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (affine_rows,)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        check_needs(run, self)
-        lower = ConstrainedLower(run, self.name)
+        lower = ConstrainedLower(run)
         x, y, multipliers = lower.start()
         point, theta, z = np.concatenate([x, y]), y.copy(), multipliers.copy()
         settings = self._settings(lower, x, y, multipliers[1:])

@@ -18,7 +18,9 @@ from blomodel.methods.first_order.constants import (
 )
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 
@@ -41,7 +43,12 @@ class Meha:
     assumes: ClassVar[str] = "g smooth and weakly convex in y, plus terms with a prox; X, Y simple"
     claims: ClassVar[str] = "a stationary point of the Moreau-envelope penalty; error of order 1/c"
     reference: ClassVar[str] = "Liu et al. (2024), MEHA, Alg. 1, eqs 9-13"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "one gradient or proximal step each in theta, x and y; no inner loop"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS}
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     c: float | None = setting(None, "first penalty weight; None: grows in stages", minimum=0.0)
     p: float = setting(0.49, "exponent of c_k = c (k + 1)^p; only with c", minimum=0.0)
@@ -55,7 +62,7 @@ class Meha:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        setup = set_up(run, self.name, prox=True)
+        setup = set_up(run, prox=True)
         f_x, f_y = setup.f_slope("x"), setup.f_slope("y")
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")
         pull = Term(None, y="theta", less="y", weight=1)  # (theta - y) / gamma

@@ -12,9 +12,10 @@ from blomodel.compiler.passes.directions import Term, point_in
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.loops.pbgd import pbgd_gauss_seidel, pbgd_together
 from blomodel.methods.first_order.constants import safe_step
-from blomodel.methods.first_order.first_order import FirstOrder, refuse_kinks, set_up
+from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
 from blomodel.methods.jnt_pbgd import JntPbgd, iterate_jointly
+from blomodel.methods.run.capabilities import Assumption
 from blomodel.methods.run.registry import method, setting
 from blomodel.methods.run.run import Run
 
@@ -37,6 +38,10 @@ class Pbgd(JntPbgd):
     reference: ClassVar[str] = (
         "Xiao and Chen, Unlocking global optimality in bilevel optimization, Alg. 1-2, eqs 7a-7e"
     )
+    costs: ClassVar[str] = (
+        "inner gradient steps on the lower problem, then one step in x and y, together or in turn"
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
 
     order: str = setting("jacobi", "'jacobi' or 'gauss-seidel'")
     second_step_size: float | None = setting(
@@ -49,8 +54,7 @@ class Pbgd(JntPbgd):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        setup = set_up(run, self.name)
-        refuse_kinks(run, self.name)
+        setup = set_up(run)
         n_x = setup.oracle.n_x
         if self.order == "jacobi":
             z = np.concatenate([setup.x, setup.y])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,14 @@ from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import spectral_norm
 from blomodel.methods.first_order.first_order import FirstOrder, first_point, set_up
 from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
-from blomodel.methods.requirements.needs import check_needs, holds_x_below
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.demands import (
+    holds_x_below,
+    refuse_kinks_without_prox,
+    refuse_matrix_inequalities,
+)
+from blomodel.methods.requirements.needs import convex_penalised_level, projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import nearest_allowed, project_onto_x
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
@@ -31,6 +37,23 @@ LARGE = 0.1  # share of the slope that must not be left out
 
 class UnsuitableMethodWarning(UserWarning):
     """The method's own conditions do not hold here, and its answer may be wrong."""
+
+
+def own_sets_or_convex(run: Run, method: Any) -> None:
+    """Sets of x and y of their own and kinks with a prox, or a convex program over a set Y(x)."""
+    if not holds_x_below(run.model):
+        refuse_kinks_without_prox(run, method)
+        projections(run, method)
+        return
+    if method.version == "single-loop" or method.inner_steps or method.inner_step_size:
+        raise ModelError(
+            f"{method.name}: lower constraints hold x here, so that y is found by a convex solver over "
+            "Y(x) (the inner-loop version); version='single-loop', inner_steps and inner_step_size "
+            "are for lower constraints without x."
+        )
+    refuse_matrix_inequalities(run, method)
+    _ = run.model.lower_program  # raises NonconvexLowerError
+    convex_penalised_level(lambda method: method.gamma)(run, method)
 
 
 @method
@@ -56,7 +79,22 @@ class PbgdFree:
     assumes: ClassVar[str] = "f (delta, alpha)-flat in y at the lower answer; g strongly convex in y"
     claims: ClassVar[str] = "near-stationary points of F_gamma where flatness holds, else nothing"
     reference: ClassVar[str] = "Jiang et al., efficient penalty-based bilevel methods, Alg. 3"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = (
+        "inner gradient steps on one lower problem (or a single step), then one step in x along grad_x f"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            Capability.NONCONVEX_LOWER,
+            Capability.COUPLED_LOWER,
+            Capability.LOWER_CONSTRAINTS,
+            Capability.PROX_TERMS,
+            Capability.KINKS,
+        }
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset(
+        {Assumption.STRONGLY_CONVEX, Assumption.DIRECT_DEPENDENCE}
+    )
+    needs: ClassVar[tuple[Need, ...]] = (own_sets_or_convex,)
 
     gamma: float | None = setting(None, "penalty weight; None: grows in stages", minimum=0.0)
     step_size: float | None = setting(None, "step eta in x; None: adaptive", minimum=0.0)
@@ -77,10 +115,10 @@ class PbgdFree:
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        if holds_x_below(run):
+        if holds_x_below(run.model):
             self._run_coupled(run)
             return
-        setup = set_up(run, self.name, prox=True)
+        setup = set_up(run, prox=True)
         x, y = setup.x.copy(), setup.y.copy()
         is_still = _has_no_step(run, "alt-pbgd")
         run.watch(x, y)
@@ -94,13 +132,6 @@ class PbgdFree:
                 _check_flatness(run, x)
 
     def _run_coupled(self, run: Run) -> None:
-        if self.version == "single-loop" or self.inner_steps or self.inner_step_size:
-            raise ModelError(
-                "pbgd-free: lower constraints hold x here, so that y is found by a convex solver over "
-                "Y(x) (the inner-loop version); version='single-loop', inner_steps and inner_step_size "
-                "are for lower constraints without x."
-            )
-        check_needs(run, self)
         gammas = STAGES if self.gamma is None else (self.gamma,)
         free, is_still = CoupledFree(run), _has_no_step(run, "blocc")
         try:

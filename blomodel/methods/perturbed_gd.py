@@ -12,8 +12,10 @@ from blomodel.kernels.linalg import descend
 from blomodel.kernels.loops.perturbed_gd import ROOT, SQUARE, perturbed_gd
 from blomodel.methods.first_order.barrier import run_barrier
 from blomodel.methods.first_order.constants import safe_step
-from blomodel.methods.first_order.first_order import set_up_smooth
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.first_order.first_order import set_up
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 CHOICES = {"square": SQUARE, "root": ROOT}
@@ -39,7 +41,10 @@ class PerturbedGd:
         "Perturbed Gradient Descent via Convex Quadratic Approximation for Nonconvex Bilevel "
         "Optimization (submission without authors' names), Alg. 1, eqs 7-8"
     )
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "one gradient of f, one gradient and one Hessian-vector product of g"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.NONCONVEX_LOWER})
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     rho: str = setting("square", "'square' (Theorem 4.2) or 'root' (Theorem 4.5)")
     step_size: float | None = setting(
@@ -59,7 +64,7 @@ class PerturbedGd:
             raise UnknownSettingError(
                 f"perturbed-gd: rho = {self.rho!r} is none of {', '.join(map(repr, CHOICES))}."
             )
-        problem = set_up_smooth(run, self.name)
+        problem = set_up(run)
         o, x, y, c = problem.oracle, problem.x, problem.y, problem.constants
         work, figures = problem.work(11), np.zeros(3)
         curvature_f = c.f_xx + c.f_yy + c.f_xy

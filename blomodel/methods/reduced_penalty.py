@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.errors import NonconvexLowerError
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import convex_penalised_level
+from blomodel.methods.run.capabilities import ALL_BUT_NONCONVEX, Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, find_starts, has_only_bounds
 from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
@@ -34,6 +35,12 @@ class ReducedPenaltyMethod:
     assumes: ClassVar[str] = "lower level convex in y; upper objective convex in y"
     claims: ClassVar[str] = "stationary points of F_gamma; error of order 1/gamma"
     reference: ClassVar[str] = "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
+    costs: ClassVar[str] = (
+        "two lower solves for each evaluation of F_gamma, a few evaluations for each step"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = ALL_BUT_NONCONVEX
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = (convex_penalised_level(lambda method: method.gamma_last),)
 
     gamma_first: float = setting(0.1, "smallest penalty weight", minimum=0.0)
     gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
@@ -44,7 +51,6 @@ class ReducedPenaltyMethod:
 
     def run(self, run: Run) -> None:
         """Follow the path from each start."""
-        check_needs(run, self)
         for start in find_starts(run, self.n_starts):
             self.follow(run, start)
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.methods.requirements.needs import check_needs
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import few_upper_variables
+from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
 Found = tuple[float, np.ndarray, np.ndarray]  # value, x, y
@@ -93,14 +94,16 @@ class GridSearch:
         "baseline of hyper-parameter tables; see Bergstra and Bengio, Random search for "
         "hyper-parameter optimization (JMLR 2012)"
     )
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "one lower solve for each point; n points for each axis make n^d of them"
+    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = (few_upper_variables,)
 
     n_points: int = setting(400, "points of each grid, over all variables together", minimum=2)
     refinements: int = setting(6, "finer grids around the best point", minimum=0)
 
     def run(self, run: Run) -> None:
         """Search; the points seen until a limit is reached count."""
-        check_needs(run, self)
         search = Search(run, self.name)
         low, high = search.box()
         per_side = int(self.n_points ** (1 / low.size) + 1e-9)
@@ -133,7 +136,10 @@ class RandomSearch:
     reference: ClassVar[str] = (
         "Bergstra and Bengio, Random search for hyper-parameter optimization (JMLR 2012)"
     )
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = "one lower solve for each point"
+    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = ()
 
     n_points: int = setting(2000, "points to look at", minimum=1)
 

@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops.unrolled import unrolled
-from blomodel.methods.first_order.first_order import is_free, set_up_smooth
+from blomodel.methods.first_order.first_order import is_free, set_up
 from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.requirements.needs import projections
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 
@@ -36,6 +38,12 @@ class Unrolled:
         "Domke (2012); Maclaurin, Duvenaud and Adams (2015); Franceschi, Donini, Frasconi and Pontil "
         "(2017); Ji, Yang and Liang (2021)"
     )
+    costs: ClassVar[str] = "T inner gradient steps, kept in memory, and one pass backwards through them"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.LOWER_CONSTRAINTS})
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset(
+        {Assumption.SMOOTH_LOWER, Assumption.STRONGLY_CONVEX}
+    )
+    needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
     lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
@@ -47,7 +55,7 @@ class Unrolled:
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient is small."""
-        problem = set_up_smooth(run, self.name, free_y=False)
+        problem = set_up(run)
         o, x, y = problem.oracle, problem.x, problem.y
         state, work = np.zeros(5), problem.work(12)
         probe(work, 4, run.seed)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, spread
 from blomodel.reformulations.forms.value_cuts import ValueCutRelaxation
@@ -37,7 +38,12 @@ class ValueCuts:
     assumes: ClassVar[str] = "smooth functions; small to medium size"
     claims: ClassVar[str] = "bilevel feasible as far as the searches of the lower level see"
     reference: ClassVar[str] = "cuts as in Mitsos, Lemonidis and Barton (2008), solved locally"
-    allows_nonconvex_lower: ClassVar[bool] = True
+    costs: ClassVar[str] = (
+        "one nonlinear program and one global search of the lower level for each round"
+    )
+    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
+    needs: ClassVar[tuple[Need, ...]] = ()
 
     n_starts: int = setting(6, "start points in x", minimum=1)
     max_rounds: int = setting(10, "rounds of relaxation and cut", minimum=1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
 LONG = 1.0  # seconds that a search may take after the deadline
-MAX_SLSQP = 150  # variables; above this an augmented Lagrangian is cheaper
 
 
 class LocalSearch:
@@ -133,7 +133,7 @@ class LocalSearch:
         """One local search; returns its end and the number of steps."""
         if not self.has_rows:
             return self._minimise_in_box(self._value_and_slope, start)
-        if start.size <= MAX_SLSQP:
+        if limits.SEQUENTIAL_QUADRATIC.allows(start.size):
             return self._slsqp(start)
         return self._augmented_lagrangian(start)
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
@@ -150,15 +151,9 @@ class Model:
         """Whether the lower level at fixed x is known to be a convex program."""
         return isinstance(self.lower_solver, ParametricProgram)
 
-    def compile_lower(self, must_be_convex: bool = False) -> None:
-        """Compile the lower level at fixed x now, so that the first answer does not take longer.
-
-        Raises
-        ------
-        NonconvexLowerError
-            When it must be convex and is not known to be.
-        """
-        _ = self.lower_program if must_be_convex else self.lower_solver
+    def compile_lower(self) -> None:
+        """Compile the lower level at fixed x now, so that the first answer does not take longer."""
+        _ = self.lower_solver
 
     def solve_lower(
         self,
@@ -227,7 +222,7 @@ class Model:
     @cached_property
     def _smallest_curvature(self) -> float:
         curvature = self.constant_curvature
-        if curvature is None or self.y.size > 1000:
+        if curvature is None or not limits.SMALLEST_CURVATURE.allows(self.y.size):
             return 0.0
         values = np.linalg.eigvalsh(curvature.toarray())
         return float(values[0] / (1 + values[-1]))

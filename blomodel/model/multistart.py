@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.dependence import dependence, independent_groups
 from blomodel.compiler.passes.derivatives import gradient
@@ -28,11 +29,9 @@ if TYPE_CHECKING:
     from blomodel.model.rows import Rows
 
 FAR = 1e12  # a search that gets this far counts as running away
-MAX_HALTON = 200  # variables; above this a Halton sequence is no better than random numbers
 MAX_KNOWN = 100  # x whose answers are remembered
 FEWEST = 4  # searches of one group, however late it is or however many groups there are
 MOST = 300  # searches of one call
-MAX_SCANNED = 30  # variables up to which each coordinate is looked along
 SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
 N_ALONE = 20  # valleys searched where there is one variable
@@ -216,7 +215,7 @@ class MultistartLower:
         Local searches from spread starts seldom have every coordinate in its best basin at once.
         """
         search, best = group.search, group.point
-        if search.n > MAX_SCANNED or best is None:
+        if not limits.SCANNED_COORDINATES.allows(search.n) or best is None:
             return
         reach = RADII[-1] * (1 + np.abs(best))
         low = np.where(np.isfinite(search.low), search.low, best - reach)
@@ -279,10 +278,9 @@ class MultistartLower:
     def _fractions(self, n: int, seed: int) -> np.ndarray:
         """Points spread over the unit cube of n dimensions, the same in every call."""
         if (n, seed) not in self._spread:
-            by_size = 30 if n <= 10 else 16 if n <= 100 else 8 if n <= 1000 else 4
-            count = min(by_size, max(FEWEST, MOST // len(self._groups)))
+            count = min(_number_of_starts(n), max(FEWEST, MOST // len(self._groups)))
             rng = np.random.default_rng(seed)
-            if n <= MAX_HALTON:
+            if limits.RANDOM_STARTS_FROM.allows(n):
                 from scipy.stats import qmc  # slow to load, and seldom needed
 
                 self._spread[n, seed] = qmc.Halton(n, rng=rng).random(count - 1)
@@ -324,7 +322,7 @@ class MultistartLower:
         active = np.flatnonzero(rows.value >= -1e-6 * scale)
         multipliers = np.zeros(len(rows.value)), np.zeros(len(equal.value))
         matrix = np.vstack([rows.in_y.toarray()[active], equal.in_y.toarray(), -equal.in_y.toarray()])
-        if len(matrix) and np.all(np.isfinite(matrix)) and len(matrix) <= 1000:
+        if len(matrix) and np.all(np.isfinite(matrix)) and limits.FITTED_MULTIPLIERS.allows(len(matrix)):
             from scipy.optimize import nnls
 
             found, _ = nnls(matrix.T, -self.slope(x, y, p))
@@ -352,3 +350,13 @@ def _affine_in_y(rows: Rows) -> np.ndarray:
     if rows.tape is not None:
         affine[: rows.n_smooth] = polynomial(rows.tape, variable="y", coefficient="x").degree <= 1
     return affine
+
+
+def _number_of_starts(n: int) -> int:
+    """Many where a local search is cheap, few where it is dear."""
+    by_size = {
+        limits.THIRTY_LOWER_STARTS: 30,
+        limits.SIXTEEN_LOWER_STARTS: 16,
+        limits.EIGHT_LOWER_STARTS: 8,
+    }
+    return next((count for limit, count in by_size.items() if limit.allows(n)), FEWEST)

@@ -10,14 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import INEQUALITY, SPECTRAL, as_row
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.text.shorten import shorten
-
-MAX_DENSE = 5000  # entries of a Jacobian up to which it is found as a plain matrix
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Rows:
 
     def _linearise(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> Linearisation:
         n_x, n_y = self._sizes
-        if self.size * (n_x + n_y) <= MAX_DENSE:
+        if limits.DENSE_JACOBIAN.allows(self.size * (n_x + n_y)):
             slopes = self._dense_jacobian(x, y, p)
         else:
             parts = [] if self.tape is None else [jacobian(self.tape, ("x", "y"), (x, y, p))]

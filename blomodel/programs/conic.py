@@ -14,6 +14,7 @@ from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.power import PowCone3D, PowConeND
 from cvxpy.utilities.scopes import dpp_scope
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.tape import Tape
@@ -30,10 +31,6 @@ from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import InnerSolver
 from blomodel.text.shorten import shorten
-
-# Products in one evaluation, which are nonzeros of Clarabel's matrix; with more of them Newton's method
-# with conjugate gradients is faster (100 samples of 64 features and 10 classes: 0.11 s against 1.5 s).
-_MANY_PRODUCTS = 20_000
 
 Point = tuple[np.ndarray, np.ndarray]  # y and multipliers
 
@@ -69,7 +66,7 @@ class ConicProgram:
         self._phi: Tape | None = lower(hoisted, lagrangian.blocks) if hoisted else None
         self.newton: NewtonMinimiser | None = None
         is_free = not constraints and self.is_smooth and self._is_guarded
-        if is_free and lagrangian.terms.n_products > _MANY_PRODUCTS:
+        if is_free and not limits.INTERIOR_POINT_PRODUCTS.allows(lagrangian.terms.n_products):
             self.newton = NewtonMinimiser(lagrangian.terms, lagrangian.terms_grad_y)
         else:
             _ = self.data  # canonicalised now, so that the first solve does not take longer

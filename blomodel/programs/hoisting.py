@@ -21,6 +21,7 @@ from cvxpy.atoms.elementwise.power import Power
 from cvxpy.constraints.constraint import Constraint
 from scipy.sparse.csgraph import connected_components
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import arguments
 from blomodel.compiler.lowering import lower
@@ -31,7 +32,6 @@ from blomodel.compiler.tape import Tape
 from blomodel.programs.points import generic_points, pack_or_generic
 from blomodel.text.shorten import shorten
 
-_DENSE_ENTRIES = 4000  # coefficient matrices up to this size get a parameter for every entry
 Compute = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -213,7 +213,7 @@ class Hoister:
             return jacobian(tape, ("y",), (x, origin, p))
 
         pattern = np.ones((m, n), dtype=bool)
-        if m * n > _DENSE_ENTRIES:
+        if not limits.PARAMETER_PER_ENTRY.allows(m * n):
             p = pack_or_generic(self.blocks[2])
             pattern = sum((abs(read(x, p)) for x in self.points), sp.csc_array((m, n))).toarray() > 0
         rows, columns = np.nonzero(pattern)

@@ -16,6 +16,7 @@ from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, N
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.power import PowCone3D, PowConeND
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian, vjp
@@ -28,9 +29,9 @@ _CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
 _CHANGES = 2  # coefficient classes from here on depend on the block
 _NEWTON_STEPS = 4  # with one factorisation
 _NEWTON_TOLERANCE = 1e-10  # on the gradient of the Lagrangian, relative to the terms' gradient
-_DENSE_LIMIT = 1500  # unknowns of the optimality system up to which it is solved densely
-_MANY_VARIABLES = 500  # with a dense Hessian, Newton steps cost more than an interior-point solve
-_DENSE_PRODUCTS = 20  # for each variable, in one evaluation: the Hessian is then taken to be dense
+_PRODUCTS_OF_A_DENSE_HESSIAN = (
+    20  # for each variable, in one evaluation: the Hessian is then taken to be dense
+)
 
 
 class Lagrangian:
@@ -121,18 +122,19 @@ class Lagrangian:
 
     @property
     def _is_dense(self) -> bool:
-        return self.terms.n_products > _DENSE_PRODUCTS * self.blocks[1].size
+        return self.terms.n_products > _PRODUCTS_OF_A_DENSE_HESSIAN * self.blocks[1].size
 
     @property
     def can_refine(self) -> bool:
         """Whether Newton steps on the optimality system cost less than solving anew."""
-        return self.blocks[1].size <= _MANY_VARIABLES or not self._is_dense
+        return limits.REFINED_DENSE_HESSIAN.allows(self.blocks[1].size) or not self._is_dense
 
     @property
     def is_large_and_dense(self) -> bool:
         """Whether the Hessian of the terms is large, dense, and costs far more than the terms."""
         n = self.blocks[1].size
-        return self._is_dense and n > _DENSE_LIMIT and 4 * self.terms.n_products < n**2
+        is_large = not limits.DENSE_OPTIMALITY_SYSTEM.allows(n)
+        return self._is_dense and is_large and 4 * self.terms.n_products < n**2
 
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""
@@ -302,7 +304,7 @@ def _factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], n
     scale = float(np.abs(H.data).max(initial=1e-3))
     if not np.isfinite(scale) or not np.isfinite(A.data).all():
         return None
-    if n + k > _DENSE_LIMIT:
+    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k):
         shift = sp.diags_array(np.concatenate([np.full(n, 1e-12 * scale), np.full(k, -1e-12)]))
         blocks: Any = [[H, A.T], [A, None]]
         whole = sp.block_array(blocks) if k else H
@@ -329,7 +331,7 @@ def solve_sensitivity(
     """dy of [H A'; A 0] (dy, dl) = -(R, B), or None when dy is not determined."""
     n, k = H.shape[0], A.shape[0]
     right = -np.vstack([R.toarray(), B.toarray()])
-    if n + k > _DENSE_LIMIT:
+    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k):
         K = sp.block_array([[H, A.T], [A, None]], format="csc") if k else sp.csc_array(H)
         try:
             solution = spl.splu(K).solve(right)

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian, vjp
@@ -24,7 +25,6 @@ from blomodel.solvers.question import ProblemClass
 from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
-_DENSE_LIMIT = 600
 _KEPT_WEIGHTS = 4
 
 
@@ -218,7 +218,7 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     if not np.isfinite(scale) or Q.diagonal().min() < -_PSD_TOLERANCE * scale:
         return False
     shift = _PSD_TOLERANCE * scale
-    if n <= _DENSE_LIMIT or Q.nnz > 0.15 * n * n:
+    if limits.DENSE_CHOLESKY.allows(n) or Q.nnz > 0.15 * n * n:
         dense = Q.toarray()
         dense = (dense + dense.T) / 2
         dense.flat[:: n + 1] += shift
@@ -240,7 +240,7 @@ def smallest_eigenvalue(Q: sp.csc_array) -> float:
     n = Q.shape[0]
     if n == 0 or Q.nnz == 0:
         return 0.0
-    if n <= 2 * _DENSE_LIMIT:
+    if limits.DENSE_EIGENVALUE.allows(n):
         dense = Q.toarray()
         return float(np.linalg.eigvalsh((dense + dense.T) / 2)[0])
     start = np.random.default_rng(0).standard_normal(n)

@@ -48,6 +48,7 @@ from cvxpy.atoms.prod import Prod
 from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 
+from blomodel.basics import limits
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.rules_affine import SAME_VALUE
 from blomodel.reformulations.symbolic import (
@@ -61,8 +62,6 @@ from blomodel.reformulations.symbolic import (
     times,
     unsupported,
 )
-
-MAX_FACTORS = 50  # of a product, whose gradient is written factor by factor
 
 # Rearrangements and affine maps
 
@@ -204,8 +203,8 @@ def _quadratic_over_linear(atom: Any, cotangent: cp.Expression, number: int) -> 
 def _product(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     argument = atom.args[0]
     order, length = run_order(argument.shape, atom.axis)
-    if length > MAX_FACTORS:
-        raise unsupported(atom, f"multiplies more than {MAX_FACTORS} factors")
+    if not limits.PRODUCT_FACTORS.allows(length):
+        raise unsupported(atom, f"multiplies more than {limits.PRODUCT_FACTORS}")
     flat = argument if argument.ndim == 1 else cp.vec(argument, order="F")
     slopes: list[Any] = [None] * argument.size
     for run in order.reshape(-1, length):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from blomodel.methods.portfolio.auto import describe_choice
+from blomodel.methods.portfolio.plan import make_plan
 from blomodel.report.model_math import Row, model_rows
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Background:
     facts : tuple of (name, value, evidence)
         What kind of problem it is.
     choice : str
-        The way that ``method="auto"`` takes, and why.
+        The plan of ``method="auto"``: a line for each step and for each that is left out.
     parameters : dict
         The parameters' sizes by name.
     versions : dict
@@ -44,10 +44,11 @@ class Background:
 def describe(problem: BilevelProblem) -> Background:
     """Write down what a report needs."""
     structure = problem.structure
+    plan = make_plan(structure.model, structure.p)
     return Background(
         model=tuple(model_rows(problem)),
         facts=tuple((fact.name, fact.value, fact.evidence) for fact in structure.facts),
-        choice=describe_choice(structure.model, structure.p),
+        choice="\n".join(f"{name}: {said}" for name, said in plan.rows),
         parameters={parameter.name(): parameter.size for parameter in problem.parameters},
         versions=versions(),
     )

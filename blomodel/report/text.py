@@ -12,7 +12,7 @@ from blomodel.text.layout import array, columns, indent, number, table
 from blomodel.text.mathematics import plain
 
 if TYPE_CHECKING:
-    from blomodel.methods.requirements.needs import Verdict
+    from blomodel.methods.requirements.verdicts import Caution, Verdict
     from blomodel.methods.run.registry import MethodInfo
     from blomodel.problem import BilevelProblem
 
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 def verdicts(judged: Sequence[Verdict], width: int) -> str:
     """Which methods apply, which do so against their assumptions, and which do not apply and why."""
     rows: list[tuple[str, str]] = []
-    apply = [v.method for v in judged if v.applies and not v.caution]
+    apply = [v.method for v in judged if v.applies and v.caution is None]
     if apply:
         rows.append(("apply", ", ".join(apply)))
-    for title, chosen in (
-        ("run, but", [v for v in judged if v.caution]),
-        ("do not apply", [v for v in judged if not v.applies]),
-    ):
-        by_reason: dict[str, list[str]] = {}
-        for verdict in chosen:
-            by_reason.setdefault(verdict.caution or verdict.reason, []).append(verdict.method)
-        rows += [(title, f"{', '.join(names)}: {reason}") for reason, names in by_reason.items()]
+    by_caution: dict[Caution, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
+    for verdict in judged:
+        if verdict.caution is not None:
+            by_caution.setdefault(verdict.caution, []).append(verdict.method)
+        elif not verdict.applies:
+            by_reason.setdefault(verdict.reason, []).append(verdict.method)
+    for caution, names in by_caution.items():
+        rows.append(("run, but", f"{', '.join(names)}: {caution.said_of(len(names))}"))
+    for reason, names in by_reason.items():
+        rows.append(("do not apply", f"{', '.join(names)}: {reason}"))
     return columns(rows, width)
 
 
@@ -69,10 +72,17 @@ def _value_of(variable: cp.Variable) -> str:
 
 
 def methods(entries: Sequence[MethodInfo]) -> str:
-    """A table of methods, then for each what it assumes and claims, its settings and its source."""
+    """A table of methods, then what each takes, assumes, costs and claims, its source and settings."""
     parts = [table(["method", "what it does"], [[entry.name, entry.summary] for entry in entries])]
     for entry in entries:
-        lines = [("assumes", entry.assumes), ("claims", entry.claims), ("source", entry.reference)]
+        lines = [
+            ("takes", entry.takes),
+            ("assumes", entry.assumes),
+            ("a step", entry.costs),
+            ("claims", entry.claims),
+            ("source", entry.reference),
+        ]
+        lines += [("package", extra.how_to_install) for extra in entry.packages]
         lines += [
             ("setting", f"{name} = {default!r}: {meaning}")
             for name, (default, meaning) in entry.settings.items()

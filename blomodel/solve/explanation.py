@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blomodel.methods.portfolio.auto import describe_choice
-from blomodel.methods.requirements.needs import Verdict, judge
+from blomodel.methods.portfolio.plan import make_plan
+from blomodel.methods.requirements.verdicts import Verdict, judge
 from blomodel.methods.run.registry import create_method, method_classes
 from blomodel.methods.run.run import Run
 from blomodel.model.lower_service import describe_service
@@ -26,7 +26,7 @@ def explain(problem: BilevelProblem) -> str:
     parts = [
         layout.titled("the problem", str(structure)),
         *_transformations(problem),
-        layout.titled("auto", layout.wrap(describe_choice(structure.model, structure.p), WIDTH)),
+        layout.titled("auto", str(make_plan(structure.model, structure.p))),
         layout.titled("inner solvers", layout.wrap(describe_service(structure.model), WIDTH)),
         layout.titled("methods", text.verdicts(verdicts(problem, structure), WIDTH)),
     ]

@@ -12,6 +12,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
@@ -23,7 +24,6 @@ from blomodel.structure.facts import holding
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
-MAX_FILTERED = 60  # constraints up to which the conflict is made irreducible, one solve for each
 N_STARTS = 4  # of the search for the least violation, which comes after a whole solve
 VIOLATED = 1e-6  # relative to the largest entry of the point
 
@@ -167,7 +167,7 @@ def _find_conflict(
     if not _is_violated(_least_violations([c for _, c in constraints])):
         return None
     chosen = list(range(len(constraints)))
-    if len(chosen) <= MAX_FILTERED:
+    if limits.FILTERED_CONSTRAINTS.allows(len(chosen)):
         for k in list(chosen):
             if deadline.is_over:
                 break

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
-LARGE = 2000  # lower variables and rows above which asking the lower level again costs too much
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
@@ -130,7 +130,7 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: Deadline)
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
 
     model = run.model
-    if model.lower_size > LARGE:
+    if not limits.ASKED_AGAIN.allows(model.lower_size):
         return None
     looked = Attainment(
         run.model,

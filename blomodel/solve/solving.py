@@ -11,6 +11,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.certifying import dense_seconds
 from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError, UnknownSettingError
+from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, StopRun
@@ -50,7 +51,7 @@ def solve_problem(
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
     model = problem.model
-    model.compile_lower(must_be_convex=not allows_nonconvex_lower(chosen))
+    model.compile_lower()
     compiled = time.perf_counter()
     limit = NEVER if time_limit is None else Deadline(began + time_limit)
     run = Run(
@@ -66,6 +67,7 @@ def solve_problem(
         solver=choice,
     )
     with asking(choice, run.inner_solvers):
+        check_method(run, chosen)
         if time_limit is not None:
             _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
         is_interrupted = _run_to_the_end(chosen, run)
@@ -118,11 +120,6 @@ def _stated(choice: SolverChoice) -> dict[str, Any]:
     if choice.name is None:
         return {}
     return {"solver": choice.name} | ({"solver_opts": dict(choice.options)} if choice.options else {})
-
-
-def allows_nonconvex_lower(method: Any) -> bool:
-    """Whether a method declares that it takes lower levels that are not convex."""
-    return bool(getattr(method, "allows_nonconvex_lower", False))
 
 
 def _keep_time(run: Run, load: float) -> None:

@@ -20,14 +20,14 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from blomodel.basics import limits
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
 
 Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_DENSE_LIMIT = 400  # below this many rows plus columns dense algebra is always faster
-_DENSE_SHARE = 0.15  # above it, dense algebra from this share of nonzeros on
+_FULL = 0.15  # share of nonzeros from which dense algebra is faster on larger matrices too
 _REFINEMENTS = 6
 # Corrections of the active rows tried, by what is known. A vertex is left for a neighbour, which they
 # seldom find; without a guess they work well from no active row when P is well conditioned.
@@ -126,7 +126,8 @@ class ActiveSetSystem:
         self.given, self.equality = (P, A), equality
         size, stored = self.n + self.m, P.nnz + A.nnz
         total = self.n * size
-        self.is_dense = size <= _DENSE_LIMIT or (stored > _DENSE_SHARE * total and size <= 6000)
+        is_full = stored > _FULL * total and limits.DENSE_ACTIVE_SET_IF_FULL.allows(size)
+        self.is_dense = limits.DENSE_ACTIVE_SET.allows(size) or is_full
         self.P: Any = P.toarray() if self.is_dense else sp.csr_array(P)
         self.A: Any = A.toarray() if self.is_dense else sp.csr_array(A)
         self.At: Any = np.ascontiguousarray(self.A.T) if self.is_dense else sp.csr_array(A.T)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from blomodel.basics import limits
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import SOLVERS, InnerSolver
-
-LARGE = 500  # rows and columns from which the simplex method is faster on linear programs
 
 
 def _always(n: int, m: int) -> bool:
@@ -40,7 +39,7 @@ CASCADES: dict[ProblemClass, tuple[Stage, ...]] = {
         Stage(
             "highs",
             "on large linear programs the simplex method is faster than the interior point method",
-            applies=lambda n, m: n + m > LARGE,
+            applies=lambda n, m: not limits.INTERIOR_POINT_LP.allows(n + m),
             corrections=4,
         ),
         _LAST_WORD,

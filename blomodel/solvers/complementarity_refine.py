@@ -12,15 +12,14 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from numpy.typing import NDArray
 
+from blomodel.basics import limits
 from blomodel.solvers.answer import Answer, InnerStatus
 
 if TYPE_CHECKING:
     from blomodel.solvers.convex_qp import ConvexProgram
 
 Vector = NDArray[np.float64]
-DENSE_LIMIT = 1500  # rows of the KKT matrix up to which LAPACK is faster than a sparse LU
 REGULARISATION = 1e-9
-SMALL = 100_000  # entries up to which a matrix is kept dense
 MAX_ROUNDS = 8
 EXACT = 1e-10  # relative KKT residual of an answer that needs no other proof
 GOOD_ENOUGH = 1e-12  # relative KKT residual at which there is nothing left to gain
@@ -128,7 +127,7 @@ def _factor(P: Any, G: Any, n: int, m: int) -> Callable[[Vector], Vector]:
     """Solver for the regularised KKT matrix [[P + delta, G'], [G, -delta]]."""
     delta = REGULARISATION * max(1.0, abs(P).max(), abs(G).max() if m else 0.0)
     diagonal = np.concatenate([np.full(n, delta), np.full(m, -delta)])
-    if n + m > DENSE_LIMIT:
+    if not limits.DENSE_PIECE.allows(n + m):
         P, G = sp.csc_array(P), sp.csc_array(G)
         K = sp.block_array([[P, G.T], [G, None]], format="csc") + sp.diags_array(diagonal)
         sparse_factors: Any = spla.splu(sp.csc_matrix(K))
@@ -144,5 +143,5 @@ def _factor(P: Any, G: Any, n: int, m: int) -> Callable[[Vector], Vector]:
 def compact_matrix(matrix: Any) -> Any:
     """Dense while small, since a small dense product costs a tenth of a sparse one's overhead."""
     rows, columns = matrix.shape
-    is_small = rows * columns <= SMALL or matrix.nnz > 0.3 * rows * columns
+    is_small = limits.COMPACT_MATRIX.allows(rows * columns) or matrix.nnz > 0.3 * rows * columns
     return matrix.toarray() if is_small else sp.csr_array(matrix)

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import Preferred, count
@@ -42,7 +43,6 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 NO_INDICES: Indices = np.zeros(0, dtype=np.intp)
-FASTER_LARGE_FACTORISATION = 300  # variables from which faer beats qdldl in Clarabel
 MAX_MISSES = 10  # failed warm starts, less the successful ones, before they are given up
 ACCEPTED_RESIDUAL = 1e-6  # relative; an answer with larger residuals counts as failed
 
@@ -330,7 +330,7 @@ class _QuadraticBackend:
         data = (self.P, program.q, self.permuted, self.right[order], cones)
         further = {
             "time_limit": max(deadline.remaining, 0.0),
-            "direct_solve_method": "faer" if program.n >= FASTER_LARGE_FACTORISATION else "qdldl",
+            "direct_solve_method": "qdldl" if limits.FIRST_FACTORISATION.allows(program.n) else "faer",
         }
         chosen = settings(accuracy, further, CAREFUL if careful else {})
         try:

@@ -41,6 +41,11 @@ _STATUS = {
 }
 
 
+def nonlinear_modules() -> tuple[str, ...]:
+    """The modules that bring nonlinear solvers, in order of preference."""
+    return tuple(SOLVERS[stage.solver].module for stage in CASCADES[ProblemClass.NLP])
+
+
 def installed_solvers() -> list[str]:
     """Names of the nonlinear solvers that are there, in order of preference."""
     names = [stage.solver for stage in CASCADES[ProblemClass.NLP]]

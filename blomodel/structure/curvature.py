@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jvp
@@ -17,8 +18,6 @@ from blomodel.model.model import Model
 from blomodel.programs.hoisting import Hoister
 from blomodel.programs.objective import summands, total
 
-MAX_EIGENVALUES = 1000  # lower variables; above this no dense spectrum is computed
-MAX_INTERVALS = 60  # lower variables; above this no interval bound of the Hessian
 N_SAMPLES = 30
 NEGLIGIBLE = 1e-9  # eigenvalues below this, relative to the largest, are rounding
 OPEN_SIDE = 10.0  # where a variable has no bound, samples stay within this
@@ -56,7 +55,7 @@ class StrongConvexity:
 
 def strong_convexity(model: Model, p: np.ndarray) -> StrongConvexity:
     """The lower objective's modulus of strong convexity in y, over all x and y allowed."""
-    if model.y.size > MAX_EIGENVALUES:
+    if not limits.DENSE_SPECTRUM.allows(model.y.size):
         return StrongConvexity(None, False, f"not computed for {model.y.size} lower variables")
     if _has_fixed_hessian(model.g):
         lowest, largest = _spectrum(model, model.g, p)
@@ -120,7 +119,7 @@ def _sum_of_parts(model: Model, p: np.ndarray) -> StrongConvexity | None:
 def _interval_bound(model: Model, part: cp.Expression, p: np.ndarray) -> float | None:
     """Gershgorin's bound on the smallest eigenvalue, with intervals for the Hessian's entries."""
     n = model.y.size
-    if n > MAX_INTERVALS or kinks(part, {leaf.id for leaf in model.y.leaves}):
+    if not limits.INTERVAL_HESSIAN.allows(n) or kinks(part, {leaf.id for leaf in model.y.leaves}):
         return None
     slope = gradient(lower([part], model.blocks), ("y",))
     if not slope.depends_on("y"):

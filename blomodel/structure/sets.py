@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from blomodel.basics import limits
 from blomodel.kernels.projection import (
     AFFINE,
     BALL,
@@ -36,8 +37,6 @@ SetSpec = tuple[np.ndarray, np.ndarray, np.ndarray]
 Block = tuple[int, np.ndarray, np.ndarray]  # kind, places, numbers: see kernels/projection.py
 
 ROUNDING = 1e-9  # relative; what may be between two bounds that are meant to be equal
-LARGEST_PROJECTOR = 4_000_000  # numbers in the dense basis of an affine subspace
-LARGEST_POLYHEDRON = 100_000  # numbers in the dense rows of a polyhedron in compiled loops
 _NAMES = {
     SIMPLEX: "simplex",
     CAPPED: "capped simplex",
@@ -70,7 +69,7 @@ class _Polyhedron:
     @property
     def is_small(self) -> bool:
         """Whether compiled loops may go through its rows one by one."""
-        return (len(self.b_eq) + len(self.b_in)) * self.places.size <= LARGEST_POLYHEDRON
+        return limits.COMPILED_POLYHEDRON.allows((len(self.b_eq) + len(self.b_in)) * self.places.size)
 
     def block(self) -> Block:
         """The rows, each of length 1, as compiled loops take them."""
@@ -311,7 +310,8 @@ def _subspace(
 ) -> Block | None:
     if np.isfinite(lower[places]).any() or np.isfinite(upper[places]).any():
         return None
-    if not all(row.is_equality for row in own) or len(own) * places.size > LARGEST_PROJECTOR:
+    is_small = limits.SUBSPACE_BASIS.allows(len(own) * places.size)
+    if not is_small or not all(row.is_equality for row in own):
         return None
     matrix = np.stack([_spread(row, places) for row in own])
     right = np.array([row.right for row in own])

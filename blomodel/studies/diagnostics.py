@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import gradient, hessian, jvp
 from blomodel.declare.point import Point, read_level
 from blomodel.errors import LowerLevelError, ModelError, NonconvexLowerError
@@ -21,8 +22,6 @@ from blomodel.structure.flatness import Flatness, _penalised_answer, flatness_of
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
-
-DENSE = 500  # lower variables; above this the shadow gradient comes from an iterative solver
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def _shadow_gradient(
     model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray, slope_y: np.ndarray
 ) -> np.ndarray:
     """w of least norm that minimises ||grad_y f + g_yy w||."""
-    if y.size <= DENSE:
+    if limits.DENSE_SHADOW.allows(y.size):
         matrix = hessian(model.g, ("y",), (x, y, p)).toarray()
         return -np.linalg.pinv(matrix, rcond=1e-10, hermitian=True) @ slope_y
     from scipy.sparse.linalg import LinearOperator, lsmr
@@ -207,7 +206,7 @@ def local_constants(
         if length > 0:
             smoothness = max(smoothness, float(np.linalg.norm(slope - here)) / length)
     lowest = np.nan
-    if at_y.size <= DENSE:
+    if limits.DENSE_SHADOW.allows(at_y.size):
         values = np.linalg.eigvalsh(hessian(model.g, ("y",), (at_x, at_y, p)).toarray())
         lowest, smoothness = float(values[0]), max(smoothness, float(np.abs(values).max()))
     return LocalConstants(

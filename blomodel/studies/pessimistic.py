@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.declare.point import read_level
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9  # relative gap within which a point counts as a minimiser where they form no face
 WIDTH = 1e-6  # minimisers that differ by less, relative to their size, count as one
-MAX_CORNERS = 12  # entries of y that differ among minimisers; above this no corners are tried
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class _Answers:
     def _bound_by_corners(self) -> float | None:
         """Largest f over the box around the minimisers, where f is convex in y."""
         free = self.free
-        if len(free) > MAX_CORNERS or not np.all(np.isfinite(self.ranges)):
+        if not limits.CORNERS_OF_MINIMISERS.allows(len(free)) or not np.all(np.isfinite(self.ranges)):
             return None
         try:
             _ = self.model.penalised_program  # compiles only when f is convex in y

@@ -21,6 +21,7 @@ import cvxpy as cp
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.declare.point import Point
 from blomodel.status import Status
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 ACTIVE = 1e-6  # rows and multipliers below this, relative to the point, count as zero
-MAX_SIZE = 700  # unknowns and rows; the linear algebra is dense
 SOLVED = (Status.OPTIMAL, Status.LOCALLY_OPTIMAL, Status.STATIONARY)
 
 
@@ -159,8 +159,8 @@ class _KktSystem:
                 "the lower level's KKT conditions do not hold at the answer (a kink?)"
             )
         z = np.concatenate([x, y, multipliers])
-        if z.size > MAX_SIZE:
-            raise _NoDerivativeError(f"not computed for more than {MAX_SIZE} variables and multipliers")
+        if not limits.SENSITIVITY_UNKNOWNS.allows(z.size):
+            raise _NoDerivativeError(f"not computed for more than {limits.SENSITIVITY_UNKNOWNS}")
         is_active = values[rows] >= -scale
         pressure = z[columns]
         is_zero = pressure <= 10 * ACTIVE * (1 + np.abs(pressure).max(initial=0))

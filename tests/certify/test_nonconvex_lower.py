@@ -10,6 +10,8 @@ import pytest
 import blomodel as bm
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run import registry
+from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.registry import Need
 
 
 def double_well(*constraints):
@@ -38,7 +40,10 @@ def propose():
         assumes: ClassVar[str] = "nothing at all"
         claims: ClassVar[str] = "nothing at all"
         reference: ClassVar[str] = "none, for tests"
-        allows_nonconvex_lower: ClassVar[bool] = True
+        costs: ClassVar[str] = "nothing at all"
+        capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+        assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+        needs: ClassVar[tuple[Need, ...]] = ()
         point: tuple = registry.setting((0.0, 0.0), "the point")
 
         def run(self, run):

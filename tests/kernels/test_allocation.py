@@ -7,17 +7,16 @@ import sys
 import cvxpy as cp
 import numpy as np
 import pytest
+from compiled_methods import choices_of_settings, compiled_methods
 from numba.core.runtime import _nrt_python, rtsys
 
 import blomodel as bm
+from blomodel.methods.run.capabilities import Capability
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run
 
-CONSTRAINED = ("gam", "bic-gaffa", "lv-hba")
-FREE = (
-    *("meha", "alt-pbgd", "f2sa", "jnt-pbgd", "pbgd", "pbgd-free", "bome", "galet", "perturbed-gd"),
-    *("implicit-cg", "implicit-neumann", "unrolled", "bda", "iaptt"),
-)
+METHODS = compiled_methods()
+QUICK = ("meha", "alt-pbgd", "gam")  # one of each kind of loop; the others take a minute together
 
 
 def toy(is_constrained: bool) -> bm.BilevelProblem:
@@ -29,14 +28,12 @@ def toy(is_constrained: bool) -> bm.BilevelProblem:
     return bm.BilevelProblem(cp.Minimize(upper), [-1 <= x, x <= 2], lower)
 
 
-QUICK = ("meha", "alt-pbgd", "gam")  # one of each kind of loop; the others take a minute together
-SLOW = [name for name in (*FREE, *CONSTRAINED) if name not in QUICK]
-REST = [pytest.param(name, marks=pytest.mark.slow) for name in SLOW]
+REST = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name not in QUICK]
 
 
 @pytest.mark.parametrize("name", [*QUICK, *REST])
 def test_iterations_do_not_allocate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = toy(name in CONSTRAINED)
+    problem = toy(is_constrained=Capability.COUPLED_LOWER in METHODS[name].capabilities)
     allocations: list[tuple[int, int]] = []
 
     def measured(run, loop, **_) -> float:
@@ -50,20 +47,22 @@ def test_iterations_do_not_allocate(name: str, monkeypatch: pytest.MonkeyPatch) 
         allocations.append((counts[0], counts[1]))
         return residual
 
-    method = create_method(name, {})  # loads the modules of all methods
     for module in [m for key, m in sys.modules.items() if key.startswith("blomodel.methods.")]:
         if hasattr(module, "run_in_slices"):
             monkeypatch.setattr(module, "run_in_slices", measured)
-    run = Run(
-        model=problem.model, p=problem.parameter_values(), start=(np.zeros(3), np.zeros(3)),
-        tolerance=1e-8, seed=0,
-    )  # fmt: skip
     enabled = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()
     try:
-        method.run(run)
+        for settings in choices_of_settings(METHODS[name]):
+            run = Run(
+                model=problem.model, p=problem.parameter_values(), start=(np.zeros(3), np.zeros(3)),
+                tolerance=1e-8, seed=0,
+            )  # fmt: skip
+            create_method(name, settings).run(run)
+            if allocations:
+                break
     finally:
         if not enabled:
             _nrt_python.memsys_disable_stats()
-    assert allocations  # the loop was run
+    assert allocations  # the loop was run, with some choice of the settings at least
     assert all(many == few for few, many in allocations), allocations

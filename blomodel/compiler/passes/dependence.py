@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from blomodel.basics import limits
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
-
-MAX_WORK = 2e7  # elements of all nodes times variables, up to which dependence is looked into
 
 
 def dependence(tape: Tape, name: str) -> np.ndarray:
@@ -43,7 +42,7 @@ def independent_groups(slope: Tape, rows: Sequence[Tape], name: str = "y") -> li
     """
     n = slope.input_size(name)
     work = n * sum(node.size for tape in (slope, *rows) for node in tape.nodes)
-    if n <= 1 or work > MAX_WORK:
+    if n <= 1 or not limits.DEPENDENCE_WORK.allows(work):
         return [np.arange(n)]
     meets = dependence(slope, name)
     for tape in rows:

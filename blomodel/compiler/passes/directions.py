@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.passes.combination import Combination
-from blomodel.compiler.passes.fusing import LARGE, fuse_products
+from blomodel.compiler.passes.fusing import fuse_products
 from blomodel.compiler.tape import Machinery, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 from blomodel.kernels import moves
@@ -154,7 +155,8 @@ class _Products:
         gathers = {int(row[2]): row for row in code if row[0] == op.GATHER}
         for row in code:
             rows, out, a, k, b, n, transposed = (int(entry) for entry in row[1:])
-            if row[0] != op.MATMUL or rows * k < LARGE or m.constants.get(a) != rows * k:
+            is_small = limits.SEPARATE_PRODUCTS.allows(rows * k)
+            if row[0] != op.MATMUL or is_small or m.constants.get(a) != rows * k:
                 continue
             gather = gathers.get(b)
             sources = np.array([b]) if gather is None else m.integers[int(gather[3]) :][: k * n]

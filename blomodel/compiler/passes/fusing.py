@@ -6,11 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.builder import TapeBuilder
 from blomodel.compiler.tape import Tape
 from blomodel.kernels import machine as op
-
-LARGE = 100_000  # entries; reading a smaller matrix twice costs less than putting its partners together
 
 
 def fuse_products(tape: Tape) -> Tape:
@@ -32,7 +31,7 @@ def fuse_products(tape: Tape) -> Tape:
             level[number] += 1
             m, k, _, transposed = node.data
             is_constant = tape.nodes[node.args[0]].op == op.CONSTANT
-            if is_constant and m * k >= LARGE and transposed < 2:
+            if is_constant and not limits.SEPARATE_PRODUCTS.allows(m * k) and transposed < 2:
                 groups[node.args[0], m, k, transposed, level[number], is_late[number]].append(number)
     partners = {numbers[0]: numbers for numbers in groups.values() if len(numbers) > 1}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.tape import Tape
 from blomodel.model.oracle import Oracle
@@ -14,7 +15,6 @@ from blomodel.structure.prox_terms import SplitObjective
 
 ITERATIONS = 30  # of each power iteration; about two digits, which is what a step size needs
 FEW_ITERATIONS = 10  # about one digit, where each costs as much as an iteration of the method
-DEAR = 10**6  # multiplications in one evaluation of f and g
 ACCURACY = 1e-3
 RADII = (1.0, 3.0, 0.3)  # how far from the start curvature is looked at
 SMALL = 1e-12  # curvature below this counts as none
@@ -98,7 +98,7 @@ def estimate_constants(
     """
     random = np.random.default_rng(seed)
     f, g, p = oracle.model.f, oracle.g_tape, oracle.p
-    is_dear = f.n_products + g.n_products > DEAR
+    is_dear = not limits.CHEAP_EVALUATION.allows(f.n_products + g.n_products)
     if n_points is None:
         n_points = 1 if is_dear else 8 if x.size + y.size <= 10_000 else 3
     points = _points(x, y, n_points, random, place)

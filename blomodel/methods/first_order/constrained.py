@@ -11,20 +11,19 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import hessian, jvp, vjp
 from blomodel.compiler.tape import Tape
-from blomodel.errors import ModelError
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.run.starts import nearest_allowed
 from blomodel.model.model import Model
 from blomodel.model.oracle import LoopTape, Oracle, loop_tape
-from blomodel.structure.sets import SimpleSet, simple_set
+from blomodel.structure.sets import SimpleSet
 
 RESTARTS = 8  # with smaller steps, where a loop diverges
-MAX_DENSE = 1500  # lower variables and rows, where a method factorises the KKT matrix
 
 
 class ConstrainedLower:
@@ -42,13 +41,9 @@ class ConstrainedLower:
         (1, multipliers) at the start.
     """
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: Run) -> None:
         self.run, self.model, self.p = run, run.model, run.p
         model = run.model
-        if not model.has_smooth_kkt:
-            raise ModelError(
-                f"{name}: a lower constraint is a semidefinite one, which has no rows; try auto."
-            )
         self.oracle = Oracle(model, run.p)
         self._tape, _ = rows_tape(model, [model.g_expression], model.lower_constraints)
         self._slope_x, self._slope_y = vjp(self._tape, ("x",)), vjp(self._tape, ("y",))
@@ -58,8 +53,8 @@ class ConstrainedLower:
 
     @cached_property
     def x_set(self) -> SimpleSet:
-        """X."""
-        return simple_set(self.model, "x", self.p)
+        """What the upper constraints on x alone allow."""
+        return self.run.x_set
 
     @cached_property
     def both(self) -> LoopTape:
@@ -85,14 +80,6 @@ class ConstrainedLower:
     def curve_yy(self) -> LoopTape:
         """Derivative of ``slope_y`` along a direction in y."""
         return self.oracle.derivative(jvp(self._slope_y, ("y",)))
-
-    def refuse_coupling_above(self, name: str) -> None:
-        """Refuse upper constraints that hold y."""
-        if self.model.coupling_constraints:
-            raise ModelError(
-                f"{name}: an upper constraint holds lower variables, and this method needs x in a set "
-                "of its own; try auto."
-            )
 
     def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, y and (1, multipliers)."""
@@ -155,7 +142,7 @@ def spectral_norm(matrix: Any) -> float:
     """Largest singular value, by dense algebra while that is cheap, else the Frobenius norm."""
     if 0 in matrix.shape:
         return 0.0
-    if max(matrix.shape) <= 500:
+    if limits.SPECTRAL_NORM.allows(max(matrix.shape)):
         return float(np.linalg.norm(matrix.toarray(), 2))
     return float(np.sqrt((matrix.data**2).sum()))
 

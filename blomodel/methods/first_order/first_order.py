@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from cvxpy.constraints.constraint import Constraint
 
-from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.passes.directions import (
     Direction,
@@ -22,16 +20,13 @@ from blomodel.compiler.passes.directions import (
     slopes_of,
 )
 from blomodel.compiler.tape import Tape
-from blomodel.errors import ModelError
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.first_order.constants import Constants, estimate_constants
 from blomodel.methods.first_order.interpreted import _interpreted, _stand_in
 from blomodel.methods.run.run import Run
-from blomodel.model.model import Model
 from blomodel.model.oracle import LoopTape, Oracle, loop_tape
 from blomodel.structure.prox_terms import SplitObjective, split_objective
-from blomodel.structure.sets import SimpleSet, simple_set
-from blomodel.text.shorten import shorten
+from blomodel.structure.sets import SimpleSet
 
 Sums = tuple[Sequence[Sequence[Term]], Sequence[str]]
 
@@ -171,8 +166,8 @@ class FirstOrder:
         return _stand_in(1) if self.y_set.spec is None else self.y_set.spec
 
 
-def set_up(run: Run, name: str, *, prox: bool = False) -> FirstOrder:
-    """Oracle, sets and start for the method ``name``.
+def set_up(run: Run, *, prox: bool = False) -> FirstOrder:
+    """Oracle, sets and start; that the problem suits the method has been checked before.
 
     Parameters
     ----------
@@ -180,12 +175,10 @@ def set_up(run: Run, name: str, *, prox: bool = False) -> FirstOrder:
         Whether the method handles nonsmooth lower terms by a prox; the oracle then holds the smooth
         part of g only.
     """
-    model = run.model
-    _refuse_coupling(run, name)
-    split = split_objective(model) if prox else None
-    oracle = Oracle(model, run.p, None if split is None else split.smooth)
-    x_set, y_set = simple_set(model, "x", run.p), simple_set(model, "y", run.p)
+    split = split_objective(run.model) if prox else None
+    oracle = Oracle(run.model, run.p, None if split is None else split.smooth)
     x, y = first_point(run)
+    x_set, y_set = run.x_set, run.y_set
     return FirstOrder(run, oracle, split, x_set, y_set, x_set.project(x), y_set.project(y))
 
 
@@ -202,54 +195,6 @@ def _middle(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     closed = np.isfinite(low) & np.isfinite(high)
     with np.errstate(invalid="ignore"):
         return np.where(closed, (low + high) / 2, np.clip(0.0, low, high))
-
-
-def _refuse_coupling(run: Run, name: str) -> None:
-    for level, constraint in _coupled_constraints(run.model):
-        raise ModelError(
-            f"{name}: the constraint {shorten(constraint)} of the {level} level holds variables "
-            "of the other level, but this method needs x in a set X and y in a set Y, each on "
-            "its own; try blocc or auto."
-        )
-
-
-def is_coupled(model: Model) -> bool:
-    """Whether a constraint of one level holds variables of the other."""
-    return next(_coupled_constraints(model), None) is not None
-
-
-def _coupled_constraints(model: Model) -> Iterator[tuple[str, Constraint]]:
-    for level, constraints, others in (
-        ("lower", model.lower_constraints, model.x.leaves),
-        ("upper", model.upper_constraints, model.y.leaves),
-    ):
-        foreign = {leaf.id for leaf in others}
-        for constraint in constraints:
-            if any(variable.id in foreign for variable in constraint.variables()):
-                yield level, constraint
-
-
-def set_up_smooth(run: Run, name: str, *, free_y: bool = True) -> FirstOrder:
-    """Oracle, sets and start; g must be smooth, and y free where the method cannot project."""
-    problem = set_up(run, name)
-    if free_y and run.model.lower_constraints:
-        raise ModelError(
-            f"{name}: the lower level has the constraint {shorten(run.model.lower_constraints[0])!r}, "
-            "but this method's derivatives of the lower answer hold for free y only; try unrolled, "
-            "which projects, or blocc, gam or auto."
-        )
-    refuse_kinks(run, name)
-    return problem
-
-
-def refuse_kinks(run: Run, name: str) -> None:
-    """Refuse a lower objective that is not smooth in y."""
-    found = kinks(run.model.g_expression, {leaf.id for leaf in run.model.y.leaves})
-    if found:
-        raise ModelError(
-            f"{name}: {shorten(found[0])!r} in the lower objective has kinks, but this method needs it "
-            "smooth; try meha or alt-pbgd, which handle such terms by a prox, or auto."
-        )
 
 
 def is_free(problem: FirstOrder) -> bool:

@@ -7,27 +7,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.errors import ModelError
-from blomodel.methods.portfolio.auto import StartSearch, search_until_agreement
 from blomodel.methods.portfolio.equivalent import search_without_kinks
-from blomodel.methods.requirements.needs import Need, check_needs
-from blomodel.methods.run.parallel import Task
-from blomodel.methods.run.registry import method, setting
+from blomodel.methods.portfolio.searches import choose_search
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import search_until_agreement
+from blomodel.methods.run.capabilities import Assumption, Capability
+from blomodel.methods.run.parallel import Search, Task
+from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import find_starts
-from blomodel.methods.search.pieces import ExactPieces
+from blomodel.methods.search.pieces import exact_pieces
 from blomodel.methods.search.spatial import SpatialTree
 from blomodel.reformulations.forms.duality_rows import with_duality_rows
 from blomodel.reformulations.forms.pieces import convex_objective
 
-FEW_PAIRS = 12  # up to this many the tree is faster than a search for a first point
 FIRST_STARTS = 6  # searches for a first point where boxes are divided
 
 
 def linear_or_quadratic_lower(run: Run, method: Any) -> None:
     """A lower level whose multipliers always exist: affine rows and a quadratic objective in y."""
     model = run.model
-    if not model.has_smooth_kkt or model.lower_program.kind not in ("LP", "QP"):
+    if model.lower_program.kind not in ("LP", "QP"):
         raise ModelError(
             f"{method.name} needs a lower level that is an LP or a convex QP in y at fixed x, but it is "
             f"{model.lower_program.kind}: {model.lower_program.reason}; use auto."
@@ -70,6 +72,17 @@ class KktMip:
         "Bard and Moore (1990); Kleinert, Labbé, Plein and Schmidt (2021); "
         "HiGHS: Huangfu and Hall (2018)"
     )
+    costs: ClassVar[str] = "one linear or convex quadratic program for each node of the tree"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            Capability.COUPLED_LOWER,
+            Capability.COUPLED_UPPER,
+            Capability.LOWER_CONSTRAINTS,
+            Capability.PROX_TERMS,
+            Capability.KINKS,
+        }
+    )
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
     needs: ClassVar[tuple[Need, ...]] = (linear_or_quadratic_lower,)
 
     gap: float = setting(
@@ -79,7 +92,6 @@ class KktMip:
 
     def run(self, run: Run) -> None:
         """Look for a good point first, where there are many pairs, then branch."""
-        check_needs(run, self)
         search_without_kinks(run, self._branch)
 
     def _branch(self, run: Run) -> None:
@@ -87,9 +99,9 @@ class KktMip:
         if not has_exact_pieces(run):
             self._divide_boxes(run, max_nodes)
             return
-        exact = ExactPieces(run)
-        if run.model.n_pairs > FEW_PAIRS and run.model.x.size:
-            exact = self._search_first(run, exact)
+        exact = exact_pieces(run)
+        if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs) and run.model.x.size:
+            self._search_first(run)
             if run.is_infeasible:
                 return
             exact.qp = with_duality_rows(exact.qp, run.model, run.p)
@@ -106,12 +118,16 @@ class KktMip:
         starts = find_starts(run, FIRST_STARTS)
         if run.is_infeasible:
             return
-        search_until_agreement(StartSearch(run), starts)
+        search_until_agreement(self._search(run), starts)
         # Boxes close the error quadratically, so that the last digits would cost most of the time.
         SpatialTree(run, gap=max(self.gap, run.tolerance / 3), max_nodes=max_nodes).search()
 
-    def _search_first(self, run: Run, exact: ExactPieces) -> ExactPieces:
-        search = StartSearch(run)
+    def _search_first(self, run: Run) -> None:
+        search = self._search(run)
         for start in find_starts(run, 1)[:1]:
             search(Task(*start, is_first=True))
-        return search.exact or exact
+
+    @staticmethod
+    def _search(run: Run) -> Search:
+        """The search from one start that auto would make."""
+        return choose_search(Situation(run.model, run.p, FIRST_STARTS)).search(run)

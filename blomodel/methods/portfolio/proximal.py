@@ -6,38 +6,58 @@ the reduced penalty takes hundreds of them. The single loop takes none, and come
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.errors import ModelError
-from blomodel.methods.first_order.first_order import first_point, is_coupled
+from blomodel.methods.first_order.first_order import first_point
 from blomodel.methods.meha import Meha
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
+from blomodel.methods.requirements.demands import holds_x_below
+from blomodel.methods.run.parallel import Search, Task
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Point, spread
 from blomodel.model.model import Model
-from blomodel.programs.parametric import ParametricProgram
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
 
-MANY_VARIABLES = 100  # lower variables above which a cone program takes so long that few are solved
-FEW_STARTS = 3  # with many variables
-FEW_WEIGHTS, N_LOOKED_AT = 2, 16  # upper variables up to which as many points are looked at first
-STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
+FEWER_STARTS = 3  # where a cone program is dear
+N_LOOKED_AT = 16  # points at which lower answers choose the starts
+STEPS, FEWER_STEPS = 10_000, 3_000  # of MEHA for each weight; the second where a cone program is dear
 PATH = ReducedPenaltyMethod()
 POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
 
 
-def applies(model: Model, p: np.ndarray) -> bool:
-    """Whether the lower level is a cone program, smooth but for norms that have a proximal step."""
-    below = model.lower_solver
-    if not isinstance(below, ParametricProgram) or below.kind != "conic" or is_coupled(model):
-        return False
+def why_not(model: Model, p: np.ndarray) -> str | None:
+    """What keeps the single loop from this problem; None where it is suited.
+
+    It is for lower levels that are cone programs, smooth but for norms that have a proximal step.
+    """
+    if model.lower_program.kind != "conic":
+        return f"the lower level is no cone program but an easier {model.lower_program.kind}"
+    if model.coupling_constraints or holds_x_below(model):
+        return "a constraint of one level holds variables of the other"
     try:
         if split_objective(model).is_smooth:
-            return False
-        return all(simple_set(model, name, p).spec is not None for name in ("x", "y"))
+            return "the lower objective has no norms that would need a proximal step"
+        sets = [simple_set(model, name, p) for name in ("x", "y")]
     except ModelError:
-        return False
+        return "not every kink and every constraint has a proximal step"
+    if any(found.spec is None for found in sets):
+        return "a polyhedron is too large for compiled loops"
+    return None
+
+
+def is_dear(model: Model) -> bool:
+    """Whether a lower solve takes so long that few can be made."""
+    return not limits.CONE_PROGRAM_VARIABLES.allows(model.y.size)
+
+
+def number_of_starts(model: Model, wanted: int) -> int:
+    """As many as wanted, or few where each of them takes long."""
+    return min(wanted, FEWER_STARTS) if is_dear(model) else wanted
 
 
 def proximal_starts(run: Run, count: int) -> list[Point]:
@@ -47,7 +67,7 @@ def proximal_starts(run: Run, count: int) -> list[Point]:
     """
     x, y = first_point(run)
     wishes = [x, *spread(run.model.bounds(run.p), x, count, run.seed)[1:]]
-    if x.size > FEW_WEIGHTS or run.model.y.size <= MANY_VARIABLES:
+    if not (limits.SCANNED_WEIGHTS.allows(x.size) and is_dear(run.model)):
         return [(wish, y) for wish in wishes]
     found = []
     for wish in [x, *spread(run.model.bounds(run.p), x, N_LOOKED_AT, run.seed)]:
@@ -59,45 +79,28 @@ def proximal_starts(run: Run, count: int) -> list[Point]:
     return [(candidate.x, candidate.y) for candidate in found[:count]] or [(x, y)]
 
 
-def number_of_starts(model: Model, wanted: int) -> int:
-    """As many as wanted, or few where each of them takes long."""
-    return min(wanted, FEW_STARTS) if model.y.size > MANY_VARIABLES else wanted
+class SingleLoopStart:
+    """MEHA from one start."""
+
+    def __init__(self, run: Run, make: Callable[[Run], Search]) -> None:
+        self.run, self.make = run, make
+
+    def __call__(self, task: Task) -> float:
+        """Iterate from the task's point; the upper objective reached."""
+        run, n_before = self.run, len(self.run.candidates)
+        n_steps = FEWER_STEPS if is_dear(run.model) else STEPS
+        with run.part(start=(task.x, task.y)) as part:
+            Meha(max_steps=n_steps).run(part)
+        new = filter(run.is_acceptable, run.candidates[n_before:])
+        return min((candidate.value for candidate in new), default=np.inf)
 
 
-def search_by_meha(run: Run, start: Point) -> float:
-    """MEHA from one start; the upper objective reached."""
-    n_before, given = len(run.candidates), run.start
-    n_steps = FEW_STEPS if run.model.y.size > MANY_VARIABLES else STEPS
-    try:
-        run.start = start
-        Meha(max_steps=n_steps).run(run)
-    finally:
-        run.start, run.watched = given, None
-    new = filter(run.is_acceptable, run.candidates[n_before:])
-    return min((candidate.value for candidate in new), default=np.inf)
-
-
-def finish(run: Run, relaxed: Point) -> None:
-    """Follow the reduced penalty from the best point and from the relaxed one, where that takes seconds.
+def polish(run: Run, relaxed: Point) -> None:
+    """Follow the reduced penalty from the best point and from the relaxed one.
 
     The path from the relaxed point often ends elsewhere, at times better.
     """
-    if run.model.y.size > MANY_VARIABLES:
-        return
     best = run.best()
     PATH.follow(run, relaxed)
     if best is not None:
         POLISH.follow(run, (best.x, best.y))
-
-
-def describe(model: Model, wanted: int) -> str:
-    """The search in a sentence, where so many starts are wanted."""
-    n_starts = number_of_starts(model, wanted)
-    starts = f"from {n_starts} starts" if n_starts > 1 else "from one start"
-    end = "then the reduced penalty F_gamma, from the best end and from the relaxed problem's point"
-    if model.y.size > MANY_VARIABLES:
-        end = "no polish, as that program has many variables"
-    return (
-        f"the single loop of meha {starts}, since the lower level is a cone program, smooth but for "
-        f"norms that have a proximal step; {end}"
-    )

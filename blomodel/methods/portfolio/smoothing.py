@@ -28,10 +28,15 @@ class SmoothedSearch:
         self.has_box = has_only_bounds(run)
 
     @staticmethod
-    def applies(model: Model) -> bool:
-        """Whether descent in x alone keeps the upper rows, and there are kinks to smooth."""
-        has_rows = model.conditions.multipliers_are_unknowns and len(model.lower_in) > 0
-        return has_rows and not model.coupling_constraints
+    def why_not(model: Model) -> str | None:
+        """What keeps descent in x alone from this problem; None where nothing does."""
+        if not model.conditions.multipliers_are_unknowns:
+            return "the upper level uses multipliers of the lower one"
+        if model.coupling_constraints:
+            return "an upper constraint holds y, which descent in x alone would not keep"
+        if len(model.lower_in) == 0:
+            return "the lower level has no inequalities whose kinks could be smoothed"
+        return None
 
     def search(self, x: np.ndarray, *, is_first: bool) -> float:
         """Follow falling weights from x; the best upper objective reached, infinite without a path."""

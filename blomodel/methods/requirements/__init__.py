@@ -1,1 +1,1 @@
-"""What a method can take and what it needs, and the verdict on a given problem."""
+"""What a problem asks of a method, and the verdict on a method for a given problem."""

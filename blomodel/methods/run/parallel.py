@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from blomodel.basics.deadline import Deadline
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.run.run import Findings, Run, StopRun
@@ -39,11 +39,13 @@ class Task:
 
 
 class Search(Protocol):
-    """Made from a run, called with a task; leaves candidates in the run."""
+    """Called with a task; leaves candidates in its run."""
 
     run: Run
 
-    def __init__(self, run: Run) -> None: ...
+    @property
+    def make(self) -> Callable[[Run], Search]:
+        """Makes the same search of another run, in another process: it must be possible to send it."""
 
     def __call__(self, task: Task) -> float:
         """Search from the task's point; the upper objective reached."""
@@ -59,7 +61,7 @@ def search_each(search: Search, tasks: Sequence[Task]) -> Iterator[float]:
     joblib = load_joblib(run.n_jobs)
     workers = min(joblib.effective_n_jobs(run.n_jobs), len(tasks))
     preferred = None if run.solver.name is None else SOLVERS[run.solver.name]
-    job = _Job(type(search), pickle.dumps(_portable(run)), _next_cvxpy_id(), preferred)
+    job = _Job(search.make, pickle.dumps(_portable(run)), _next_cvxpy_id(), preferred)
     parallel = joblib.Parallel(n_jobs=workers)
     # As many at a time as there are workers, so that a search that ends early leaves the rest out.
     for first in range(0, len(tasks), workers):
@@ -95,7 +97,7 @@ def load_joblib(n_jobs: int) -> Any:
 class _Job:
     """What a process needs to know."""
 
-    make_search: type[Any]
+    make_search: Callable[[Run], Search]
     run: bytes  # pickled here, so that backends with threads get copies too
     next_cvxpy_id: int
     solver: type[InnerSolver] | None = None  # the preferred one, which may be known here only
@@ -120,16 +122,8 @@ def _search_elsewhere(job: _Job, task: Task) -> tuple[float, Findings]:
 
 def _portable(run: Run) -> Run:
     """A run of the same problem that has found nothing yet and can be sent elsewhere."""
-    iterations = run.max_iterations
-    return Run(
-        model=bare_copy(run.model),  # solvers cannot be sent
-        p=run.p,
-        start=run.start,
-        tolerance=run.tolerance,
-        seed=run.seed,
-        max_iterations=None if iterations is None else iterations - run.iterations,
-        solver=run.solver,
-    )
+    # Solvers cannot be sent, and another process counts from another moment.
+    return run.anew(model=bare_copy(run.model), progress=None, n_jobs=1, deadline=NEVER)
 
 
 def _next_cvxpy_id() -> int:

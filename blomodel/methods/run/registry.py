@@ -1,29 +1,71 @@
-"""The methods by name: what each needs, assumes and claims, and its settings with their meaning."""
+"""The methods by name: what each takes, needs, assumes and claims, and what its settings mean."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import textwrap
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from blomodel.basics.registry import Registry, nearest
-from blomodel.errors import UnknownMethodError, UnknownSettingError
+from blomodel.errors import IncompleteMethodError, UnknownMethodError, UnknownSettingError
+from blomodel.methods.run.capabilities import Assumption, Capability, Extra, words
 from blomodel.methods.run.run import Run
+
+Need = Callable[[Run, Any], object]  # given the run and the method; raises ModelError
 
 
 class Method(Protocol):
-    """A dataclass whose fields are the settings and whose ``run`` does the work."""
+    """A dataclass whose fields are the settings and whose ``run`` does the work.
+
+    Whether it takes a problem is asked before ``run`` is called, of what the class declares; ``run``
+    itself need not ask again.
+
+    Attributes
+    ----------
+    name, summary, assumes, claims, reference : str
+        For people: what it is called and does, what its theory supposes, what its answer is worth,
+        where it comes from.
+    costs : str
+        What one step of it takes.
+    capabilities : frozenset of Capability
+        What it takes beyond a smooth convex lower level without constraints.
+    assumptions : frozenset of Assumption
+        What of its theory can be checked; where it does not hold, ``explain()`` cautions.
+    needs : tuple of functions
+        Checks that are finer than capabilities.
+    packages : tuple of Extra, optional
+        Packages that do not come with every installation.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     assumes: ClassVar[str]
+    costs: ClassVar[str]
     claims: ClassVar[str]
     reference: ClassVar[str]
+    capabilities: ClassVar[frozenset[Capability]]
+    assumptions: ClassVar[frozenset[Assumption]]
+    needs: ClassVar[tuple[Need, ...]]
+    packages: ClassVar[tuple[Extra, ...]] = ()
 
     def run(self, run: Run) -> None:
         """Leave candidates (and a bound, if any) in ``run``."""
 
+
+# What a class must declare, each with an example of how.
+REQUIRED: dict[str, tuple[type, str]] = {
+    "name": (str, '"coordinate-search"'),
+    "summary": (str, '"steps along the axes of x, ever shorter"'),
+    "assumes": (str, '"a lower level that can be solved at fixed x"'),
+    "costs": (str, '"one lower solve for each trial point"'),
+    "claims": (str, '"a point that no step along an axis improves"'),
+    "reference": (str, '"Hooke and Jeeves (1961)"'),
+    "capabilities": (frozenset, "frozenset({Capability.COUPLED_LOWER}), EVERYTHING or NOTHING_SPECIAL"),
+    "assumptions": (frozenset, "frozenset(), or of members of Assumption"),
+    "needs": (tuple, "(), or checks such as needs.projections"),
+}
 
 # Classes that follow the protocol Method; those of the portfolio use the others, and lie above them.
 METHODS: Registry[Any] = Registry(
@@ -37,9 +79,37 @@ def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
 
 
 def method(cls: Any) -> Any:
-    """Class decorator: register a method under its ``name``."""
+    """Class decorator: register a method under its ``name``.
+
+    Raises
+    ------
+    IncompleteMethodError
+        When the class does not declare all of ``REQUIRED``, or is no dataclass with a ``run``.
+    """
+    _check_declaration(cls)
+    if not hasattr(cls, "packages"):
+        cls.packages = ()
     METHODS.add(cls.name, cls)
     return cls
+
+
+def _check_declaration(cls: Any) -> None:
+    missing = [
+        f"{name}: ClassVar = {example}"
+        for name, (kind, example) in REQUIRED.items()
+        if not isinstance(getattr(cls, name, None), kind)
+    ]
+    if not callable(getattr(cls, "run", None)):
+        missing.append("def run(self, run: Run) -> None, which does the work")
+    if not dataclasses.is_dataclass(cls):
+        missing.append(
+            "@dataclass(frozen=True, kw_only=True) below @method, so that fields are settings"
+        )
+    if missing:
+        raise IncompleteMethodError(
+            f"The method class {cls.__name__} does not declare all that a method must; add\n  "
+            + "\n  ".join(missing)
+        )
 
 
 def method_classes() -> dict[str, Any]:
@@ -69,7 +139,7 @@ def create_method(name: str, settings: dict[str, Any]) -> Method:
 
 @dataclasses.dataclass(frozen=True)
 class MethodInfo:
-    """A registry entry for reading."""
+    """A registry entry for reading; see ``Method`` for what the fields mean."""
 
     name: str
     summary: str
@@ -77,13 +147,22 @@ class MethodInfo:
     claims: str
     reference: str
     settings: dict[str, tuple[Any, str]]
+    costs: str
+    capabilities: frozenset[Capability]
+    assumptions: frozenset[Assumption]
+    packages: tuple[Extra, ...]
+
+    @property
+    def takes(self) -> str:
+        """The capabilities in words."""
+        return words(self.capabilities, self.assumptions)
 
 
 class MethodList(list[MethodInfo]):
     """A list whose text is a table."""
 
     def __str__(self) -> str:
-        widths = {"name": 18, "assumes": 34, "claims": 34, "reference": 34}
+        widths = {"name": 18, "takes": 34, "assumes": 34, "claims": 34, "reference": 34}
         lines = [_columns([[word] for word in widths], widths)]
         lines.append(_columns([["-" * width] for width in widths.values()], widths))
         for info in self:
@@ -110,6 +189,10 @@ def methods() -> MethodList:
             cls.claims,
             cls.reference,
             {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
+            cls.costs,
+            cls.capabilities,
+            cls.assumptions,
+            cls.packages,
         )
         for _, cls in METHODS.items()
     )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.model.model import Model
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import NO_PREFERENCE, SolverChoice
+from blomodel.structure.sets import SimpleSet, simple_set
 
+Made = TypeVar("Made")
 EXACT = 1e-12  # relative lower gaps below this are rounding
-MAX_WATCHED = 100  # entries of x up to which a watched point is kept at each step
-MAX_MEASURED = 300  # lower unknowns and rows up to which the gap of a watched point is measured
 
 
 def _empty_history() -> dict[str, list[float]]:
@@ -93,23 +97,54 @@ class Run(Findings):
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
     solver: SolverChoice = NO_PREFERENCE  # which inner solver the user prefers
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
+
+    def anew(self, **changes: Any) -> Run:
+        """A run under what is left of the limits, which has found nothing yet.
+
+        Parameters
+        ----------
+        **changes
+            Fields that differ, such as ``model`` and ``start``.
+        """
+        found = {part.name for part in fields(Findings)}
+        own = [part.name for part in fields(Run) if part.init and part.name not in found]
+        given = {name: getattr(self, name) for name in own}
+        if self.max_iterations is not None:
+            given["max_iterations"] = self.max_iterations - self.iterations
+        return Run(**(given | {"watched": None, "next_gap": 1} | changes))
 
     def on(self, model: Model, start: tuple[np.ndarray, np.ndarray | None] | None) -> Run:
         """A run of an equivalent model under the same limits, which has found nothing yet."""
-        iterations = self.max_iterations
-        return Run(
-            model=model,
-            p=self.p,
-            start=start,
-            tolerance=self.tolerance,
-            seed=self.seed,
-            deadline=self.deadline,
-            max_iterations=None if iterations is None else iterations - self.iterations,
-            n_jobs=self.n_jobs,
-            progress=self.progress,
-            began=self.began,
-            solver=self.solver,
-        )
+        return self.anew(model=model, start=start)
+
+    @contextmanager
+    def part(self, start: tuple[np.ndarray, np.ndarray | None]) -> Iterator[Run]:
+        """A part of this run with its own start and watched point; what it finds, this run has found."""
+        part = copy.copy(self)
+        part.start, part.watched = start, None
+        try:
+            yield part
+        finally:
+            for name in (*(each.name for each in fields(Findings)), "next_gap"):
+                setattr(self, name, getattr(part, name))
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, made once in this run and shared by the parts of a method."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+    @property
+    def x_set(self) -> SimpleSet:
+        """What the upper constraints on x alone allow; raises NotProjectable."""
+        return self.once("X", lambda: simple_set(self.model, "x", self.p))
+
+    @property
+    def y_set(self) -> SimpleSet:
+        """What the lower constraints on y alone allow; raises NotProjectable."""
+        return self.once("Y", lambda: simple_set(self.model, "y", self.p))
 
     @property
     def elapsed(self) -> float:
@@ -157,7 +192,7 @@ class Run(Findings):
         if self.watched is None or done < self.next_gap:
             return {}
         self.next_gap, model = math.ceil(1.25 * done), self.model
-        if model.lower_size > MAX_MEASURED or not model.is_convex_below:
+        if not limits.MEASURED_GAP.allows(model.lower_size) or not model.is_convex_below:
             return {}
         x, y = self.watched
         answer, is_proven = self.solve_lower(x, y)
@@ -171,7 +206,7 @@ class Run(Findings):
         self.iterations += count
         if x is None and self.watched is not None:
             here, y = self.watched
-            x = here if here.size <= MAX_WATCHED else None
+            x = here if limits.WATCHED_POINT.allows(here.size) else None
             if "value" not in figures:
                 figures["value"] = float(self.model.f(here, y, self.p)[0])
         self.path.append(None if x is None else np.array(x, dtype=float))

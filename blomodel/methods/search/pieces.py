@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.model.model import Model
@@ -24,9 +25,7 @@ from blomodel.solvers.complementarity import (
     solve_locally,
 )
 
-MAX_GLOBAL_PAIRS = 40  # above this, branch and bound over pieces is not tried
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
-MAX_LOCAL_SIZE = 900  # variables and multipliers; above this, one model costs seconds
 
 
 class ExactPieces:
@@ -50,7 +49,7 @@ class ExactPieces:
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
 
     def solve_globally(
-        self, run: Run, *, node_limit: float = 4000, seconds: float = 4.0, gap: float = 1e-8
+        self, run: Run, *, seconds: float, node_limit: float = 4000, gap: float = 1e-8
     ) -> bool:
         """Branch and bound over all pieces, from the best point known; True when that settles it."""
         result = solve_globally(
@@ -111,6 +110,11 @@ class ExactPieces:
         return self._reached[first]
 
 
+def exact_pieces(run: Run) -> ExactPieces:
+    """The pieces of a run's problem; the parts of a method share them, and where walks have ended."""
+    return run.once(ExactPieces, lambda: ExactPieces(run))
+
+
 def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int = 40) -> Candidate:
     """Trust-region descent: model the KKT conditions around a point, solve, answer below, repeat.
 
@@ -119,7 +123,7 @@ def improve_by_pieces(run: Run, x: np.ndarray, y: np.ndarray, *, max_rounds: int
     """
     model = run.model
     current = answer_below(run, x, y)
-    if not model.has_smooth_kkt or size_of(model) > MAX_LOCAL_SIZE:
+    if not model.has_smooth_kkt or is_large(model):
         return current
     weight = 10.0 * (1 + np.abs(model.f_grad(current.x, current.y, run.p)).max(initial=0))
     radius = 1.0 + np.abs(current.x).max(initial=0)
@@ -274,7 +278,7 @@ def _solve_model(
 def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> ComplementarityResult:
     n_pairs = len(pieces.qp.rows)
     here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
-    if n_pairs <= MAX_GLOBAL_PAIRS // 2:
+    if limits.TREE_PAIRS_OF_A_STEP.allows(n_pairs):
         return solve_globally(
             pieces.qp, incumbent=here, node_limit=300, deadline=run.deadline.earlier(1.0)
         )
@@ -297,4 +301,4 @@ def _merit(run: Run, candidate: Candidate, weight: float) -> float:
 
 def is_large(model: Model) -> bool:
     """Whether one convex program over the KKT pieces would cost seconds."""
-    return size_of(model) > MAX_LOCAL_SIZE
+    return not limits.PIECE_UNKNOWNS.allows(size_of(model))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.linalg as la
 
+from blomodel.basics import limits
 from blomodel.errors import ModelError
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.pieces import answer_below
@@ -22,7 +23,6 @@ from blomodel.solvers.highs import BoundedProgram
 
 Array = np.ndarray
 
-MAX_CONTRACTED = 12  # columns up to which every node's ranges are tightened by linear programs
 ROOT_ROUNDS = 4
 MAX_TANGENTS = 8  # of a convex upper objective, the latest ones
 COMPLEMENTARY = 1e-7  # relative: below this a pair needs no branching
@@ -151,7 +151,7 @@ class SpatialTree:
         rounds = ROOT_ROUNDS if is_root else 1
         if is_root:
             self._minimise(self._relax(box, node.sides))  # leaves a first tangent
-        for _ in range(rounds if columns.size <= MAX_CONTRACTED else 0):
+        for _ in range(rounds if limits.CONTRACTED_COLUMNS.allows(columns.size) else 0):
             relaxation = self._relax(box, node.sides)
             program = self._linear_program(relaxation)
             low, high = box.low.copy(), box.high.copy()

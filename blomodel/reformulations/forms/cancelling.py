@@ -14,9 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from blomodel.basics import limits
 from blomodel.model.model import Model
-
-MAX_ENTRIES = 3_000_000  # of the least-squares problem in the forms' weights, which is dense
 
 
 def cancel_products(
@@ -47,7 +46,7 @@ def cancel_products(
     positions, where = np.unique(
         np.concatenate([above * n + below, of_f.row * n + of_f.col]), return_inverse=True
     )
-    if len(positions) * len(entries) > MAX_ENTRIES:
+    if not limits.CANCELLING_ENTRIES.allows(len(positions) * len(entries)):
         return None
     forms = np.zeros((len(positions), len(entries)))
     np.add.at(forms, (where[: len(slopes)], rows.row), slopes)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification import neighbourhood as local
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
 
 
 def kinked(n: int, weight: float, price: float) -> bm.BilevelProblem:
@@ -23,8 +24,8 @@ def test_both_forms_see_the_same_decrease(weight, price, monkeypatch: pytest.Mon
     n = 3
     problem, zero = kinked(n, weight, price), np.zeros(n)
     found = []
-    for limit in (local.MAX_ENTRIES, 0):
-        monkeypatch.setattr(local, "MAX_ENTRIES", limit)
+    for limit in (limits.NEIGHBOURHOOD_ENTRIES.value, 0):
+        monkeypatch.setattr(limits, "NEIGHBOURHOOD_ENTRIES", Limit(limit, "entries", "for the test"))
         found.append(bm.certify(problem, zero, zero))
     # Along dx = 1 f changes by weight + price for each entry, along dx = -1 by -weight.
     decrease = n * max(0.0, -weight - price, weight)

@@ -8,6 +8,8 @@ from blomodel.kernels.loops.implicit import hypergradient, neumann
 from smooth_problems import logistic, lower_answer, new_run, quadratic, true_gradient
 
 import blomodel as bm
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
 from blomodel.errors import ModelError
 from blomodel.methods.run.registry import create_method
 from blomodel.model.oracle import Oracle
@@ -143,7 +145,7 @@ def test_a_polyhedron_too_large_for_compiled_loops_gives_the_same_steps(name, mo
     """Projections by a QP in interpreted loops, against compiled projections row by row."""
     answers = []
     for limit in (100_000, 0):
-        monkeypatch.setattr("blomodel.structure.sets.LARGEST_POLYHEDRON", limit)
+        monkeypatch.setattr(limits, "COMPILED_POLYHEDRON", Limit(limit, "numbers", "for the test"))
         free, x, y, *_ = quadratic()
         problem = bm.BilevelProblem(free.objective, SETS["polyhedron"](x), free.lower)
         run = new_run(problem)

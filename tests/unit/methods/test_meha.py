@@ -112,3 +112,14 @@ def test_a_least_value_that_is_not_reached_proves_nothing(rng):
     problem, x, y, _ = group_lasso(rng, 12, 4, n_samples=20, n_ones=6)
     assert problem.solve(method="meha", max_steps=300) > 1.0
     assert problem.certificate.bound is None and problem.status != "optimal"
+
+
+def test_six_gradients_in_an_iteration():
+    """g_y for theta; f_x and g_x at two points for x; f_y and g_y for y."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
+    upper = cp.Minimize((x - 1) ** 2 + (y - 2) ** 2)
+    problem = bm.BilevelProblem(upper, [-3 <= x, x <= 4], lower)
+    problem.solve(method="meha", c=10.0, max_steps=7)
+    assert 0 < problem.solution.iterations <= 7
+    assert problem.solution.evaluations == problem.solution.iterations * 6

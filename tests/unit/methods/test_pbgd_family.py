@@ -187,3 +187,28 @@ def test_whole_solve_is_certified():
     problem.solve(method="alt-pbgd")
     assert problem.certificate.accepted
     assert problem.value == pytest.approx(0.75, rel=1e-3)
+
+
+# Gradients in an iteration with 5 inner steps, counted in the papers' formulas.
+GRADIENTS = [
+    ("alt-pbgd", {}, 5 + 5 * 2 + 3),  # g_y; f_y, g_y; f_x and g_x at two points
+    ("f2sa", {}, 5 + 5 * 2 + 3),
+    ("jnt-pbgd", {}, 5 + 3 + 2),  # g_y; f_x and g_x at two points; f_y, g_y
+    ("v-pbgd", {}, 5 + 3 + 2),
+    ("pbgd", {"order": "jacobi"}, 5 + 3 + 2),
+    ("pbgd", {"order": "gauss-seidel"}, 5 + 5 * 2 + 3),
+    ("pbgd-free", {}, 5 * 2 + 1),  # f_y, g_y; f_x
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "per_iteration"), GRADIENTS)
+@pytest.mark.filterwarnings("ignore:pbgd-free")  # f is not flat here
+def test_every_gradient_of_the_papers_formulas_is_counted(name, settings, per_iteration):
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
+    upper = cp.Minimize((x - 1) ** 2 + (y - 2) ** 2)
+    problem = bm.BilevelProblem(upper, [-3 <= x, x <= 4], lower)
+    problem.solve(method=name, gamma=10.0, inner_steps=5, max_steps=7, **settings)
+    solution = problem.solution
+    assert 0 < solution.iterations <= 7
+    assert solution.evaluations == solution.iterations * per_iteration

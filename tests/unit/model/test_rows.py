@@ -6,9 +6,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import INEQUALITY
-from blomodel.model import rows as rows_module
 from blomodel.model.rows import Rows
 
 RNG = np.random.default_rng(0)
@@ -39,7 +40,7 @@ def test_dense_and_sparse_jacobian(build, monkeypatch):
         )
         assert dense[:, k] == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
     for limit in (10**6, 0):  # found as a plain matrix, and as a sparse one
-        monkeypatch.setattr(rows_module, "MAX_DENSE", limit)
+        monkeypatch.setattr(limits, "DENSE_JACOBIAN", Limit(limit, "entries", "for the test"))
         linear = rows._linearise(X, Y, P)
         assert np.hstack([linear.in_x.toarray(), linear.in_y.toarray()]) == pytest.approx(dense)
         assert linear.value == pytest.approx(rows.values(X, Y, P))

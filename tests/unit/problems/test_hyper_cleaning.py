@@ -7,7 +7,8 @@ from blomodel.kernels import machine
 from reproduce import measures
 
 import blomodel as bm
-from blomodel.compiler.passes import directions, fusing
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
 from blomodel.problems.global_optimality_paper import corrupted, softmax_cleaning
 from blomodel.programs.hoisting import signed_factor
 
@@ -63,11 +64,10 @@ def test_wrong_labels_are_found_and_the_classifier_is_good(cleaning):
     assert problem.certificate.accepted and problem.certificate.lower_gap <= 0.1
 
 
-@pytest.mark.parametrize("large", [1, 10**9])
+@pytest.mark.parametrize("large", [0, 10**9])
 def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning, monkeypatch, large):
     """Also where products are put together, and kept as long as the points stay where they are."""
-    for module in (directions, fusing):
-        monkeypatch.setattr(module, "LARGE", large)
+    monkeypatch.setattr(limits, "SEPARATE_PRODUCTS", Limit(large, "entries", "for the test"))
     train, validation, _, _ = cleaning
     problem, x, weights = softmax_cleaning(train, validation)
     solve(problem, 40)

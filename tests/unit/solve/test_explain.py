@@ -1,5 +1,6 @@
 """explain() tells the truth: what it says about each method is what the method does."""
 
+import importlib.util
 import time
 import warnings
 
@@ -9,9 +10,10 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import BlomodelError, MissingPackageError
-from blomodel.methods.requirements.needs import needs_of
+from blomodel.methods.run.capabilities import EVERYTHING, Capability
 from blomodel.methods.run.registry import method_classes
 from blomodel.solve.explanation import verdicts
+from blomodel.text.layout import indent
 
 MATRIX = np.array([[0.5, -0.2], [0.1, 0.7]])
 
@@ -59,11 +61,7 @@ def test_methods_do_what_is_said_about_them(name):
         if verdict.applies:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # pbgd-free says where it is unsuited
-                try:
-                    problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
-                except MissingPackageError:
-                    assert "needs pip install" in verdict.caution
-                    continue
+                problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
             assert problem.solution.method == verdict.method
         else:
             assert verdict.reason
@@ -72,28 +70,52 @@ def test_methods_do_what_is_said_about_them(name):
             assert str(refusal.value).removeprefix(f"{verdict.method}: ") == verdict.reason
 
 
-def test_every_method_declares_what_it_needs():
-    undeclared = [name for name, cls in method_classes().items() if needs_of(cls()) is None]
-    assert not undeclared, f"these methods do not list their needs: {undeclared}"
-
-
 def test_both_kinds_of_verdict_occur():
     by_problem = {name: verdicts(make()) for name, make in PROBLEMS.items()}
     for method in method_classes():
         said = {v.applies for judged in by_problem.values() for v in judged if v.method == method}
         assert True in said, f"{method} applies nowhere"
     refused = {v.method for judged in by_problem.values() for v in judged if not v.applies}
-    assert set(method_classes()) - refused <= {"auto", "kkt", "random-search", "value-cuts"}
+    never = set(method_classes()) - refused
+    wanted = EVERYTHING - {Capability.MATRIX_INEQUALITIES}  # of which no problem here has one
+    assert all(wanted <= method_classes()[name].capabilities for name in never)
 
 
 def test_assumptions_that_do_not_hold_are_said():
     linear = {v.method: v for v in verdicts(PROBLEMS["linear below"]())}
-    assert "not strongly convex" in linear["gam"].caution
+    assert "not strongly convex" in str(linear["gam"].caution)
     strong = {v.method: v for v in verdicts(PROBLEMS["free strongly convex"]())}
-    assert strong["gam"].caution == ""
+    assert strong["gam"].caution is None
     assert "kinks" in {v.method: v for v in verdicts(PROBLEMS["lasso"]())}["bome"].reason
     through_y = make(tracking, f=lambda x, y: cp.sum_squares(y - 1))
-    assert "only through y" in {v.method: v for v in verdicts(through_y)}["pbgd-free"].caution
+    assert "only through y" in str({v.method: v for v in verdicts(through_y)}["pbgd-free"].caution)
+
+
+def test_what_is_said_of_one_method_is_not_said_of_several():
+    text = " ".join(PROBLEMS["linear below"]().explain().split())
+    assert "jnt-pbgd, v-pbgd: assume g strongly convex (or PL) in y, and it is" in text
+    text = " ".join(PROBLEMS["nonconvex below"]().explain().split())
+    assert " pbgd-free: assumes g strongly convex in y, and it is" in text
+
+
+def test_an_optional_package_is_missed_only_where_it_is_missing(monkeypatch):
+    problem = PROBLEMS["coupled below"]()
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "cyipopt" or find(name))
+    assert {v.method: v for v in verdicts(problem)}["kkt"].applies
+    missing = ("cyipopt", "unopy")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n in missing else find(n))
+    verdict = {v.method: v for v in verdicts(problem)}["kkt"]
+    assert not verdict.applies and 'pip install "blomodel[nlp]"' in verdict.reason
+    with pytest.raises(MissingPackageError) as refusal:
+        problem.solve(method="kkt")
+    assert str(refusal.value) == verdict.reason
+
+
+def test_explain_prints_the_plan_itself():
+    for make_problem in PROBLEMS.values():
+        problem = make_problem()
+        assert indent(str(problem.plan())) in problem.explain()
 
 
 def test_explain_before_and_after_a_solve():

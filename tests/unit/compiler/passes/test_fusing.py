@@ -5,16 +5,16 @@ import pytest
 from blomodel.kernels import machine as op
 from blomodel.kernels.moves import evaluate
 
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.passes import directions, fusing
 from blomodel.compiler.passes.directions import Term, point_in, shared_directions
 from blomodel.compiler.passes.fusing import fuse_products
 
 
 @pytest.fixture(autouse=True)
 def every_matrix_counts_as_large(monkeypatch):
-    for module in (fusing, directions):
-        monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(limits, "SEPARATE_PRODUCTS", Limit(0, "entries", "for the test"))
 
 
 def products(tape):

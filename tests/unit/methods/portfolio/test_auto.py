@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.methods.portfolio import auto
+from blomodel.methods.portfolio import start_search
 from blomodel.methods.run.parallel import Task
 from blomodel.methods.run.run import Run
 
@@ -45,21 +45,21 @@ def scripted_search(values, bound=-np.inf):
             run.keep(type(point)(point.x, point.y, value, 0.0, 0.0, 0.0, "script"))
             return value
 
-    auto.search_until_agreement(Scripted(run), [(np.zeros(2), np.zeros(2))] * len(values))
+    start_search.search_until_agreement(Scripted(run), [(np.zeros(2), np.zeros(2))] * len(values))
     return run, asked
 
 
 def test_agreement_ends_the_search():
     run, asked = scripted_search([5.0, 3.0] + [3.0] * 20)
-    assert len(asked) == 1 + auto.ENOUGH_AGREEMENT
+    assert len(asked) == 1 + start_search.ENOUGH_AGREEMENT
     assert run.best().value == 3.0
     assert any("ended at the best value" in note for note in run.notes)
 
 
 def test_a_better_value_starts_the_count_again():
-    values = [3.0] * (auto.ENOUGH_AGREEMENT - 1) + [2.0] * 20
+    values = [3.0] * (start_search.ENOUGH_AGREEMENT - 1) + [2.0] * 20
     run, asked = scripted_search(values)
-    assert len(asked) == 2 * auto.ENOUGH_AGREEMENT - 1
+    assert len(asked) == 2 * start_search.ENOUGH_AGREEMENT - 1
     assert run.best().value == 2.0
 
 
@@ -128,7 +128,8 @@ def group_lasso(m, n_groups, n_samples, seed=0):
 
 def test_norms_go_to_the_single_loop_and_end_no_worse_than_the_penalty():
     problem, x, y = group_lasso(30, 6, 20)
-    assert "the single loop of meha from 6 starts" in problem.explain()
+    first = problem.plan().steps[0]
+    assert first.name == "single loop of meha" and first.text.startswith("from 6 starts")
     found = problem.solve()
     assert problem.certificate.accepted
     assert problem.solution.iterations > 1000
@@ -146,4 +147,5 @@ def test_norms_with_more_features_than_data_are_proved_optimal():
 def test_coupled_norms_stay_with_the_reduced_penalty():
     problem, x, y = group_lasso(12, 3, 8)
     coupled = bm.BilevelProblem(problem.objective, [*problem.constraints, y[0] <= x[0]], problem.lower)
-    assert "reduced penalty" in coupled.explain() and "single loop" not in coupled.explain()
+    assert coupled.plan().steps[0].name == "reduced penalty"
+    assert "single loop of meha" in {omission.step for omission in coupled.plan().omitted}

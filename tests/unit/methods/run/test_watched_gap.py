@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.methods.run.run import MAX_MEASURED, Run
+from blomodel.basics import limits
+from blomodel.methods.run.run import Run
 
 
 def shifted_squares(n: int = 2) -> bm.BilevelProblem:
@@ -43,7 +44,7 @@ def test_a_point_outside_the_constraints_does_not_look_lower_optimal() -> None:
 
 
 def test_large_and_nonconvex_lower_levels_are_left_alone() -> None:
-    n = MAX_MEASURED + 1
+    n = limits.MEASURED_GAP.value + 1
     run = run_of(shifted_squares(n))
     run.watch(np.zeros(n), np.ones(n))
     assert run.watched_gap(1) == {}

@@ -1,0 +1,292 @@
+"""Sizes at which another way is taken: one table, each entry with its unit and its reason.
+
+Every room reads its limits here, by name (``limits.TREE_PAIRS.allows(n_pairs)``), so that what a
+problem's size decides can be seen, quoted and changed in one place. Tolerances and numbers of
+iterations are no limits of this kind; they stand beside the algorithm they belong to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The largest size for which a way is taken.
+
+    Attributes
+    ----------
+    value : int
+        The largest size that is still allowed.
+    unit : str
+        What is counted.
+    reason : str
+        What happens beyond it, and why.
+    """
+
+    value: int
+    unit: str
+    reason: str
+
+    def allows(self, size: float) -> bool:
+        """Whether a size is within the limit."""
+        return size <= self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:,} {self.unit}"
+
+
+# The plan of auto
+
+TREE_PAIRS = Limit(
+    40,
+    "complementarity pairs",
+    "beyond it, the tree over the KKT pieces would seldom end within its seconds",
+)
+TREE_PAIRS_OF_A_STEP = Limit(
+    20,
+    "complementarity pairs",
+    "beyond it, the pieces around a point are searched by moves from one to the next, not by a tree",
+)
+PIECE_UNKNOWNS = Limit(
+    900,
+    "unknowns of the KKT conditions",
+    "beyond it, one convex program over the KKT pieces takes seconds",
+)
+RESCUE_UNKNOWNS = Limit(
+    60,
+    "unknowns of the KKT conditions",
+    "beyond it, the nonlinear programs of value-cuts take too long for a last resort",
+)
+BOTH_PATHS = Limit(
+    30,
+    "upper variables",
+    "beyond it, a start follows one kind of path only, since starts are no longer cheap",
+)
+TEN_STARTS = Limit(
+    2, "upper variables", "up to it, auto searches from ten starts, since each of them is cheap"
+)
+SIX_STARTS = Limit(10, "upper variables", "up to it, auto searches from six starts")
+THREE_STARTS = Limit(
+    30, "upper variables", "up to it, auto searches from three starts; beyond, from one, as each is dear"
+)
+CONE_PROGRAM_VARIABLES = Limit(
+    100,
+    "lower variables",
+    "beyond it, a cone program takes so long that few are solved: fewer starts, no polish",
+)
+SCANNED_WEIGHTS = Limit(
+    2,
+    "upper variables",
+    "up to it, lower answers at spread points choose the starts of a lower level that is dear",
+)
+KINK_FREE_VARIABLES = Limit(
+    300,
+    "variables of a level",
+    "beyond it, kinks get no variables of their own: what the further rows make possible does not pay",
+)
+
+# Other methods
+
+UNSEARCHED_PAIRS = Limit(
+    12,
+    "complementarity pairs",
+    "up to it, kkt-mip begins with its tree, which is faster than a search for a first point",
+)
+CONTRACTED_COLUMNS = Limit(
+    12,
+    "columns in products",
+    "beyond it, kkt-mip does not tighten the ranges of every node by linear programs",
+)
+KKT_MATRIX = Limit(
+    1500,
+    "lower variables and rows",
+    "beyond it, methods that factorise the dense KKT matrix of the lower level refuse",
+)
+SPECTRAL_NORM = Limit(
+    500,
+    "rows or columns",
+    "beyond it, the Frobenius norm stands for the spectral norm, whose dense algebra would take seconds",
+)
+EIGENVALUES_IN_BLOCC = Limit(
+    500, "lower variables", "beyond it, blocc's max-min steps do without the eigenvalues of g"
+)
+CHEAP_EVALUATION = Limit(
+    10**6,
+    "multiplications in f and g",
+    "beyond it, curvatures are estimated with one digit, since each costs as much as an iteration",
+)
+WATCHED_POINT = Limit(
+    100, "upper variables", "beyond it, the history keeps no x for each step, which would fill memory"
+)
+MEASURED_GAP = Limit(
+    300,
+    "lower variables and rows",
+    "beyond it, the lower gap is not measured during the iterations, since a lower solve is dear",
+)
+
+# The lower level and its answers
+
+RANDOM_STARTS_FROM = Limit(
+    200,
+    "lower variables",
+    "beyond it, starts of a nonconvex lower level are random, as a Halton sequence is no better",
+)
+SCANNED_COORDINATES = Limit(
+    30, "lower variables", "beyond it, a lower level that is not convex is not scanned along coordinates"
+)
+THIRTY_LOWER_STARTS = Limit(
+    10, "lower variables", "up to it, a lower level that is not convex is searched from thirty starts"
+)
+SIXTEEN_LOWER_STARTS = Limit(
+    100, "lower variables", "up to it, a lower level that is not convex is searched from sixteen starts"
+)
+EIGHT_LOWER_STARTS = Limit(
+    1000, "lower variables", "up to it, from eight; beyond, from four, since each local search is dear"
+)
+FITTED_MULTIPLIERS = Limit(
+    1000,
+    "active lower rows",
+    "beyond it, no multipliers are fitted to a lower answer found by local searches",
+)
+SEQUENTIAL_QUADRATIC = Limit(
+    150,
+    "lower variables",
+    "beyond it, local searches use an augmented Lagrangian, which is cheaper than SLSQP",
+)
+DENSE_JACOBIAN = Limit(
+    5000, "entries", "up to it, a Jacobian is found as a plain matrix, beyond it as a sparse one"
+)
+SMALLEST_CURVATURE = Limit(
+    1000, "lower variables", "beyond it, strict convexity of g is not looked for in its dense spectrum"
+)
+DENSE_SPECTRUM = Limit(
+    1000, "lower variables", "beyond it, the modulus of strong convexity is not computed"
+)
+INTERVAL_HESSIAN = Limit(
+    60, "lower variables", "beyond it, no interval bound of the Hessian is asked for"
+)
+SUBSPACE_BASIS = Limit(
+    4_000_000,
+    "numbers",
+    "beyond it, a projection onto an affine subspace goes through a QP, not a dense basis",
+)
+COMPILED_POLYHEDRON = Limit(
+    100_000,
+    "numbers in dense rows",
+    "beyond it, a projection onto a polyhedron is no part of compiled loops, but a QP for each step",
+)
+DENSE_OPTIMALITY_SYSTEM = Limit(
+    1500, "unknowns", "beyond it, the lower optimality system is factorised as a sparse matrix"
+)
+REFINED_DENSE_HESSIAN = Limit(
+    500,
+    "lower variables",
+    "beyond it, with a dense Hessian, answers are not refined: Newton steps cost more than a new solve",
+)
+PARAMETER_PER_ENTRY = Limit(
+    4000, "entries", "up to it, every entry of a matrix that moves with x gets a parameter of its own"
+)
+INTERIOR_POINT_PRODUCTS = Limit(
+    20_000,
+    "products in one evaluation",
+    "beyond it, a free smooth lower level goes to Newton's method with conjugate gradients: these "
+    "products are nonzeros of the interior point's matrix (100 samples of 64 features and 10 classes: "
+    "0.11 s against 1.5 s)",
+)
+DENSE_CHOLESKY = Limit(
+    600, "lower variables", "up to it, convexity is tested by a dense Cholesky factor"
+)
+DENSE_EIGENVALUE = Limit(
+    1200, "lower variables", "up to it, the smallest eigenvalue comes from the dense spectrum"
+)
+
+# Inner solvers
+
+DENSE_ACTIVE_SET = Limit(
+    400, "rows and columns", "up to it, the active set method always uses dense algebra"
+)
+DENSE_ACTIVE_SET_IF_FULL = Limit(
+    6000, "rows and columns", "up to it, the active set method is dense where many entries are nonzero"
+)
+DENSE_PIECE = Limit(
+    1500, "rows of the KKT matrix", "up to it, LAPACK is faster on a piece than a sparse LU"
+)
+COMPACT_MATRIX = Limit(
+    100_000, "entries", "up to it, a matrix is kept dense, whose products have less overhead"
+)
+FIRST_FACTORISATION = Limit(
+    299, "variables", "beyond it, Clarabel factorises convex programs with faer, which then beats qdldl"
+)
+INTERIOR_POINT_LP = Limit(
+    500, "rows and columns", "beyond it, linear programs go to the simplex method, which is then faster"
+)
+
+# The compiler and reformulations
+
+SEPARATE_PRODUCTS = Limit(
+    99_999,
+    "entries of a matrix",
+    "beyond it, products with the same matrix are put together; reading a smaller one twice costs less",
+)
+DEPENDENCE_WORK = Limit(
+    20_000_000,
+    "elements of all nodes times variables",
+    "beyond it, the structure of dependence is not looked into",
+)
+PRODUCT_FACTORS = Limit(
+    50, "factors", "beyond it, the gradient of a product is not written factor by factor"
+)
+CANCELLING_ENTRIES = Limit(
+    3_000_000,
+    "entries of a dense least-squares problem",
+    "beyond it, products with multipliers are not cancelled by complementarity",
+)
+
+# The certificate, explanations and studies
+
+UNIQUENESS_TEST = Limit(
+    500, "lower variables", "beyond it, the certificate does not test whether the lower answer is unique"
+)
+NEIGHBOURHOOD_TEST = Limit(
+    700,
+    "variables and multipliers",
+    "beyond it, the certificate does not test the neighbourhood of a point on its pieces",
+)
+NEIGHBOURHOOD_ENTRIES = Limit(
+    100_000,
+    "entries of the equations",
+    "beyond it, the test of a neighbourhood eliminates unknowns first, else its linear program is slow",
+)
+PROBED_VARIABLES = Limit(
+    12, "upper variables", "beyond it, directions around a point are not probed one by one"
+)
+PROBED_DIRECTIONS = Limit(
+    24, "variables of both levels", "beyond it, the same for the directions of x and y together"
+)
+CURVED_DIRECTIONS = Limit(
+    48, "upper variables", "beyond it, positive curvature around a point is not looked for"
+)
+ASKED_AGAIN = Limit(
+    2000,
+    "lower variables and rows",
+    "beyond it, no way out to a better point is looked for, since the lower level is dear to ask",
+)
+FILTERED_CONSTRAINTS = Limit(
+    60, "constraints", "beyond it, a conflict is not made irreducible, which takes a solve for each"
+)
+DENSE_SHADOW = Limit(
+    500, "lower variables", "beyond it, the shadow gradient comes from an iterative solver"
+)
+CORNERS_OF_MINIMISERS = Limit(
+    12, "entries of y", "beyond it, corners of the set of lower minimisers are not tried one by one"
+)
+SENSITIVITY_UNKNOWNS = Limit(
+    700,
+    "variables and multipliers",
+    "beyond it, no derivatives of the value are computed: their linear algebra is dense",
+)
+
+LIMITS: dict[str, Limit] = {
+    name: entry for name, entry in list(globals().items()) if isinstance(entry, Limit)
+}

@@ -1,0 +1,131 @@
+"""The plan of ``auto``: what it tries, in which order and why, and what it leaves out.
+
+A plan is made once from the structure of a model. ``auto`` runs this value, and ``explain()`` and
+``problem.plan()`` print it, so that what is said and what is done cannot differ. A further member of
+the portfolio is a class in ``steps.py`` or ``searches.py`` and its place in ``MEMBERS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
+from blomodel.methods.portfolio.searches import SEARCHES
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.step import Omission, Step
+from blomodel.methods.portfolio.steps import (
+    AroundTheBest,
+    Choice,
+    CutsAlone,
+    LowerAnswer,
+    PenaltyFromTheEnd,
+    Rescue,
+    Tree,
+)
+from blomodel.methods.run.run import Run
+from blomodel.model.model import Model
+from blomodel.text.layout import columns
+
+WIDTH = 98  # characters of a line; explain() indents by two
+
+# In the order in which they are run.
+MEMBERS: tuple[type[Step], ...] = (
+    Tree,
+    LowerAnswer,
+    *SEARCHES,
+    PenaltyFromTheEnd,
+    AroundTheBest,
+    Rescue,
+    Choice,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``auto`` does with a problem.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        In the order in which they are run. A step may settle the problem, so that the rest is left
+        out, and may have a condition that what came before must meet.
+    omitted : tuple of Omission
+        What would be tried on a problem of another structure or size, and why it is not.
+    n_further : int
+        Variables that stand for kinks in the equivalent problem on which the steps work; 0 where they
+        work on the problem itself.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, blomodel as bm
+    >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1], variables=[y])
+    >>> problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - 2) ** 2), [0 <= x, x <= 3], lower)
+    >>> [step.name for step in problem.plan().steps][:2]
+    ['tree over KKT pieces', 'smoothed lower level']
+    """
+
+    steps: tuple[Step, ...]
+    omitted: tuple[Omission, ...] = ()
+    n_further: int = 0
+
+    def run(self, run: Run) -> None:
+        """Run the steps, on the problem without kinks where it was made for that."""
+        if self.n_further:
+            search_without_kinks(run, self._run_steps)
+        else:
+            self._run_steps(run)
+
+    def _run_steps(self, run: Run) -> None:
+        for step in self.steps:
+            if step.is_wanted(run) and step.run(run):
+                return
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What the plan says: a label and a text for each line."""
+        rows = []
+        if self.n_further:
+            variables = (
+                "a further variable" if self.n_further == 1 else f"{self.n_further} further variables"
+            )
+            rows.append(("kinks", f"get {variables}; the steps work on that problem"))
+        rows += [(f"{k}. {step.name}", str(step)) for k, step in enumerate(self.steps, start=1)]
+        return rows + [("left out", str(omission)) for omission in self.omitted]
+
+    def __str__(self) -> str:
+        return columns(self.rows, WIDTH)
+
+
+def make_plan(model: Model, p: np.ndarray, n_starts: int | None = None) -> Plan:
+    """The plan for a model.
+
+    Parameters
+    ----------
+    model : Model
+    p : array
+        Values of the parameters.
+    n_starts : int, optional
+        Start points of the searches; by default as many as the dimension suggests.
+    """
+    if not model.is_convex_below:
+        reason = "they need lower answers that are sure, which a lower level that is not convex lacks"
+        return Plan((CutsAlone(),), (Omission("all others", reason),))
+    equivalent = exact_without_kinks(model, p)
+    return _plan_steps(Situation(equivalent.model, p, n_starts), equivalent.n_further)
+
+
+def _plan_steps(situation: Situation, n_further: int) -> Plan:
+    steps: list[Step] = []
+    omitted: list[Omission] = []
+    for member in MEMBERS:
+        considered = member.consider(situation)
+        if isinstance(considered, Step):
+            steps.append(considered)
+        elif considered is not None:
+            omitted.append(considered)
+        if isinstance(considered, LowerAnswer):
+            break  # without x there is nothing to search
+    return Plan(tuple(steps), tuple(omitted), n_further)

@@ -1,0 +1,220 @@
+"""Steps that search from several starts; exactly one of them suits a convex lower level."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from blomodel.basics import limits
+from blomodel.methods.portfolio import proximal
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import (
+    ENOUGH_AGREEMENT,
+    PenaltyAlone,
+    PenaltyOnPieces,
+    PenaltyThenPieces,
+    SmoothedPath,
+    search_until_agreement,
+)
+from blomodel.methods.portfolio.step import Omission, Step
+from blomodel.methods.run.parallel import Search
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import Point, find_starts
+
+
+@dataclass(frozen=True)
+class SearchFromStarts(Step):
+    """The same search from several starts, until enough of them agree."""
+
+    n_starts: int
+
+    @abstractmethod
+    def make_search(self, run: Run) -> Search:
+        """The search from one start; another process makes its own."""
+
+    def search(self, run: Run) -> Search:
+        """The search of this run, which steps after this one may go on with."""
+        return run.once(self, lambda: self.make_search(run))
+
+    def starts(self, run: Run) -> list[Point]:
+        """The starts of this run."""
+        return run.once(("starts", self.n_starts), lambda: find_starts(run, self.n_starts))
+
+    @property
+    def starts_text(self) -> str:
+        """From how many starts."""
+        return _say_starts(self.n_starts)
+
+    def run(self, run: Run) -> bool:
+        """Search."""
+        search = self.search(run)
+        search_until_agreement(search, self.starts(run))
+        return False
+
+
+def _say_starts(count: int) -> str:
+    said = f"from {count} starts" if count > 1 else "from one start"
+    return f"{said} (fewer once {ENOUGH_AGREEMENT} agree)" if count >= ENOUGH_AGREEMENT else said
+
+
+POLISHED = "each stage improved on the pieces of the linear KKT conditions"
+
+
+@dataclass(frozen=True)
+class SmoothedLowerLevel(SearchFromStarts):
+    """Descent on the smoothed lower level."""
+
+    has_both_paths: bool
+
+    name = "smoothed lower level"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> SmoothedLowerLevel | Omission | None:
+        """For exact pieces of moderate size, where descent in x alone keeps the upper rows."""
+        if situation.objective is None:
+            return None
+        if situation.is_large:
+            return Omission.by_size(cls.name, situation.size, limits.PIECE_UNKNOWNS)
+        if situation.why_not_smoothed is not None:
+            return Omission(cls.name, situation.why_not_smoothed)
+        return cls(situation.n_starts, limits.BOTH_PATHS.allows(situation.model.x.size))
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        second = ""
+        if self.has_both_paths:
+            second = ", then the reduced penalty F_gamma with growing gamma from the same"
+        return f"F_mu with falling mu {self.starts_text}{second}; {POLISHED}"
+
+    def make_search(self, run: Run) -> Search:
+        """The search from one start."""
+        return SmoothedPath(run, self.make_search, has_both_paths=self.has_both_paths)
+
+
+@dataclass(frozen=True)
+class PenaltyWithExactPieces(SearchFromStarts):
+    """The reduced penalty, its stages improved on exact pieces."""
+
+    name = "reduced penalty on KKT pieces"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> PenaltyWithExactPieces | None:
+        """For exact pieces, where the smoothed lower level does not apply."""
+        is_exact = situation.objective is not None and not situation.is_large
+        return cls(situation.n_starts) if is_exact and situation.why_not_smoothed is not None else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return f"F_gamma with growing gamma {self.starts_text}; {POLISHED}"
+
+    def make_search(self, run: Run) -> Search:
+        """The search from one start."""
+        return PenaltyOnPieces(run, self.make_search)
+
+
+@dataclass(frozen=True)
+class PenaltyWithoutPieces(SearchFromStarts):
+    """The reduced penalty on a problem whose exact pieces are too large."""
+
+    name = "reduced penalty"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> PenaltyWithoutPieces | None:
+        """For exact pieces of large size."""
+        is_exact = situation.objective is not None
+        return cls(situation.n_starts) if is_exact and situation.is_large else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return f"F_gamma with growing gamma {self.starts_text}, without pieces"
+
+    def make_search(self, run: Run) -> Search:
+        """The search from one start."""
+        return PenaltyAlone(run, self.make_search)
+
+
+@dataclass(frozen=True)
+class Penalty(SearchFromStarts):
+    """The reduced penalty on a problem without exact pieces."""
+
+    polish: str
+
+    name = "reduced penalty"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> Penalty | None:
+        """For convex lower levels that neither pieces nor the single loop suit."""
+        if situation.objective is not None or situation.why_not_proximal is None:
+            return None
+        if not situation.model.has_smooth_kkt:
+            return cls(situation.n_starts, "no polish, as a matrix inequality below has no pieces")
+        if situation.is_large:
+            pieces = Omission.by_size("no KKT pieces", situation.size, limits.PIECE_UNKNOWNS)
+            return cls(situation.n_starts, str(pieces))
+        return cls(situation.n_starts, "each end improved on the KKT pieces")
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return f"F_gamma with growing gamma {self.starts_text}; {self.polish}"
+
+    def make_search(self, run: Run) -> Search:
+        """The search from one start."""
+        return PenaltyThenPieces(run, self.make_search)
+
+
+@dataclass(frozen=True)
+class SingleLoop(SearchFromStarts):
+    """The single loop of meha."""
+
+    n_loops: int
+
+    name = "single loop of meha"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> SingleLoop | Omission | None:
+        """For cone programs that are smooth but for norms."""
+        if situation.objective is not None:
+            return None
+        if situation.why_not_proximal is not None:
+            return Omission(cls.name, situation.why_not_proximal)
+        n_loops = situation.wanted or proximal.number_of_starts(situation.model, situation.n_starts)
+        return cls(situation.n_starts, n_loops)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"{_say_starts(self.n_loops)}, since the lower level is a cone program, smooth but for "
+            "norms that have a proximal step"
+        )
+
+    def make_search(self, run: Run) -> Search:
+        """The search from one start."""
+        return proximal.SingleLoopStart(run, self.make_search)
+
+    def run(self, run: Run) -> bool:
+        """Iterate from each start."""
+        if self.starts(run):  # both levels' constraints can hold together
+            starts = proximal.proximal_starts(run, self.n_loops)
+            search_until_agreement(self.search(run), starts)
+        return False
+
+
+# In this order the first that suits is taken.
+SEARCHES: tuple[type[SearchFromStarts], ...] = (
+    SmoothedLowerLevel,
+    PenaltyWithExactPieces,
+    PenaltyWithoutPieces,
+    SingleLoop,
+    Penalty,
+)
+
+
+def choose_search(situation: Situation) -> SearchFromStarts:
+    """The search from starts that suits a problem with a convex lower level."""
+    considered = (search.consider(situation) for search in SEARCHES)
+    return next(step for step in considered if isinstance(step, SearchFromStarts))

@@ -1,0 +1,234 @@
+"""The steps before and after the search from starts: the tree, polish, a last resort, the choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.basics import limits
+from blomodel.methods.portfolio import proximal
+from blomodel.methods.portfolio.searches import SingleLoop, SmoothedLowerLevel
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import (
+    ENOUGH_AGREEMENT,
+    is_proven_best,
+    search_around_the_best,
+)
+from blomodel.methods.portfolio.step import Omission, Share, Step
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.pieces import answer_below, choose_optimistically, exact_pieces
+from blomodel.methods.value_cuts import ValueCuts
+
+
+@dataclass(frozen=True)
+class Tree(Step):
+    """Branch and bound over the KKT pieces."""
+
+    n_pairs: int
+    source: str
+
+    name = "tree over KKT pieces"
+    share = Share(seconds=4.0)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> Tree | Omission:
+        """For exact pieces and few pairs."""
+        if situation.objective is None:
+            return Omission(cls.name, situation.why_no_pieces)
+        n_pairs = situation.model.n_pairs
+        if not limits.TREE_PAIRS.allows(n_pairs):
+            return Omission.by_size(cls.name, n_pairs, limits.TREE_PAIRS)
+        return cls(n_pairs, situation.objective.source)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs), on "
+            f"which the upper objective is a convex quadratic ({self.source}); where it ends, the "
+            "optimum is proven and nothing follows"
+        )
+
+    def run(self, run: Run) -> bool:
+        """Branch until the bound meets the value."""
+        return exact_pieces(run).solve_globally(run, seconds=self.share.of(run))
+
+
+@dataclass(frozen=True)
+class LowerAnswer(Step):
+    """What remains where the upper level has nothing to decide."""
+
+    name = "lower answer"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> LowerAnswer | None:
+        """For problems without upper variables."""
+        return cls() if situation.model.x.size == 0 else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "the lower level's answer, since there is no x; of several, the one that the upper level "
+            "likes best; nothing follows"
+        )
+
+    def run(self, run: Run) -> bool:
+        """Ask the lower level."""
+        answer_below(run, np.empty(0), np.zeros(run.model.y.size))
+        return True
+
+
+@dataclass(frozen=True)
+class PenaltyFromTheEnd(Step):
+    """The reduced penalty after the single loop."""
+
+    before: SingleLoop
+
+    name = "reduced penalty from the end"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> PenaltyFromTheEnd | Omission | None:
+        """After the single loop, where cone programs are cheap."""
+        before = SingleLoop.consider(situation)
+        if not isinstance(before, SingleLoop):
+            return None
+        if proximal.is_dear(situation.model):
+            limit = limits.CONE_PROGRAM_VARIABLES
+            return Omission.by_size(cls.name, situation.model.y.size, limit)
+        return cls(before)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return "F_gamma with growing gamma from the best end and from the relaxed problem's point"
+
+    @property
+    def condition(self) -> str:
+        """When it is tried."""
+        return "unless a bound is reached"
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether there is a start, and room for a better point."""
+        return bool(self.before.starts(run)) and not is_proven_best(run)
+
+    def run(self, run: Run) -> bool:
+        """Follow both paths."""
+        proximal.polish(run, self.before.starts(run)[0])
+        return False
+
+
+@dataclass(frozen=True)
+class AroundTheBest(Step):
+    """Restarts near the best point."""
+
+    search: SmoothedLowerLevel
+
+    name = "searches around the best"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> AroundTheBest | None:
+        """After the smoothed lower level, where there were few starts."""
+        search = SmoothedLowerLevel.consider(situation)
+        if not isinstance(search, SmoothedLowerLevel) or search.n_starts >= ENOUGH_AGREEMENT:
+            return None
+        return cls(search)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return "short searches from points near the best one, as long as one of them improves it"
+
+    def run(self, run: Run) -> bool:
+        """Search around the best point."""
+        search_around_the_best(self.search.search(run))
+        return False
+
+
+@dataclass(frozen=True)
+class Rescue(Step):
+    """value-cuts where nothing else has found its way."""
+
+    has_path: bool  # whether the search before it is sure to follow a path
+
+    name = "value cuts"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> Rescue | Omission:
+        """For small problems."""
+        if not limits.RESCUE_UNKNOWNS.allows(situation.size):
+            return Omission.by_size(cls.name, situation.size, limits.RESCUE_UNKNOWNS)
+        return cls(situation.objective is None and situation.why_not_proximal is None)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return "KKT conditions and cuts on the lower level's value"
+
+    @property
+    def condition(self) -> str:
+        """When it is tried."""
+        only = "only if no point was found"
+        return only if self.has_path else f"{only}, or no path since f + gamma g is not convex in y"
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether the searches before it are lost."""
+        # Where f + gamma g is not convex in y there was no path to follow, only single starts.
+        has_path = self.has_path or "gamma" in run.history or "mu" in run.history
+        return (run.best() is None or not has_path) and not run.is_infeasible
+
+    def run(self, run: Run) -> bool:
+        """Run value-cuts."""
+        ValueCuts().run(run)
+        return False
+
+
+@dataclass(frozen=True)
+class Choice(Step):
+    """The optimistic choice at the end."""
+
+    name = "choice among lower answers"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> Choice:
+        """Always."""
+        return cls()
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return "of several lower answers at the best x, the one that the upper level likes best"
+
+    def run(self, run: Run) -> bool:
+        """Choose."""
+        best = run.best()
+        if best is not None:
+            choose_optimistically(run, best.x)
+        return True
+
+
+@dataclass(frozen=True)
+class CutsAlone(Step):
+    """value-cuts for lower levels that are not convex."""
+
+    name = "value cuts"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> CutsAlone:
+        """For lower levels that are not convex."""
+        return cls()
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "since the lower level is not convex: its KKT conditions and cuts on its value, then the "
+            "cuts alone; the lower level is searched from many starts"
+        )
+
+    def run(self, run: Run) -> bool:
+        """Run value-cuts."""
+        run.note("the lower level is not convex, so value-cuts took over")
+        ValueCuts().run(run)
+        return True

@@ -1,0 +1,103 @@
+"""What in a problem asks for a capability: one function each, which refuses a method that lacks it.
+
+Each refusal names the expression that asks for the capability and a method that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.constraints import SPECTRAL, as_row
+from blomodel.compiler.expressions.kinks import kinks
+from blomodel.errors import ModelError
+from blomodel.methods.run.capabilities import Capability
+from blomodel.methods.run.run import Run
+from blomodel.model.model import Model
+from blomodel.structure.prox_terms import split_objective
+from blomodel.text.shorten import shorten
+
+
+def holds_x_below(model: Model) -> bool:
+    """Whether some lower constraint holds upper variables."""
+    return next(_holding(model.lower_constraints, model.x), None) is not None
+
+
+def _holding(constraints: list[Constraint], block: Block) -> Iterator[Constraint]:
+    """The constraints that hold a variable of the block."""
+    ids = {leaf.id for leaf in block.leaves}
+    return (c for c in constraints if any(variable.id in ids for variable in c.variables()))
+
+
+def _refuse_nonconvex(run: Run, method: Any) -> None:
+    _ = run.model.lower_program  # raises NonconvexLowerError, which says what is not convex
+
+
+def _refuse_coupled_below(run: Run, method: Any) -> None:
+    for constraint in _holding(run.model.lower_constraints, run.model.x):
+        raise ModelError(
+            f"{method.name}: the constraint {shorten(constraint)} of the lower level holds upper "
+            "variables, but this method needs y in a set Y of its own; try blocc or auto."
+        )
+
+
+def refuse_coupled_above(run: Run, method: Any) -> None:
+    """Refuse upper constraints that hold y."""
+    for constraint in run.model.coupling_constraints:
+        raise ModelError(
+            f"{method.name}: the constraint {shorten(constraint)} of the upper level holds lower "
+            "variables, but this method needs x in a set X of its own; try auto."
+        )
+
+
+def _refuse_lower_constraints(run: Run, method: Any) -> None:
+    for constraint in run.model.lower_constraints:
+        raise ModelError(
+            f"{method.name}: the lower level has the constraint {shorten(constraint)!r}, but this "
+            "method's derivatives of the lower answer hold for free y only; try unrolled, which "
+            "projects, or blocc, gam or auto."
+        )
+
+
+def refuse_matrix_inequalities(run: Run, method: Any) -> None:
+    """Refuse semidefinite constraints of the lower level."""
+    for constraint in run.model.lower_constraints:
+        if as_row(constraint)[0] == SPECTRAL:
+            raise ModelError(
+                f"{method.name}: the lower constraint {shorten(constraint)} is a semidefinite one, "
+                "which has no rows; try auto or reduced-penalty."
+            )
+
+
+def _refuse_kinks(run: Run, method: Any) -> None:
+    for found in kinks(run.model.g_expression, {leaf.id for leaf in run.model.y.leaves}):
+        raise ModelError(
+            f"{method.name}: {shorten(found)!r} in the lower objective has kinks, but this method "
+            "needs it smooth; try meha or alt-pbgd, which handle such terms by a prox, or auto."
+        )
+
+
+def refuse_kinks_without_prox(run: Run, method: Any) -> None:
+    """Refuse kinks of g that have no proximal step."""
+    split_objective(run.model)  # raises ModelError, which names the term
+
+
+_REFUSALS: dict[Capability, Callable[[Run, Any], None]] = {
+    Capability.NONCONVEX_LOWER: _refuse_nonconvex,
+    Capability.COUPLED_LOWER: _refuse_coupled_below,
+    Capability.COUPLED_UPPER: refuse_coupled_above,
+    Capability.LOWER_CONSTRAINTS: _refuse_lower_constraints,
+    Capability.MATRIX_INEQUALITIES: refuse_matrix_inequalities,
+    Capability.PROX_TERMS: _refuse_kinks,
+    Capability.KINKS: refuse_kinks_without_prox,
+}
+
+
+def check_capabilities(run: Run, method: Any) -> None:
+    """Raise ModelError when the problem asks for something that the method does not take."""
+    for capability in Capability:
+        if capability not in method.capabilities:
+            _REFUSALS[capability](run, method)

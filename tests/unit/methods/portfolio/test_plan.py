@@ -1,0 +1,221 @@
+"""The plan of auto: what it prints is what it runs, for problems of every class."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.basics import limits
+from blomodel.methods.portfolio.plan import MEMBERS, make_plan
+from blomodel.methods.portfolio.searches import SEARCHES
+from blomodel.methods.portfolio.situation import Situation, default_number_of_starts
+from blomodel.methods.portfolio.step import Omission, Share, Step
+from blomodel.methods.portfolio.steps import CutsAlone
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import Run
+
+
+def quadratic(n_x=2, n_y=2, above=lambda x, y: (), f=None, g=None, below=lambda x, y: (y >= 0,)):
+    """A tracking problem whose parts can be exchanged."""
+    x, y = cp.Variable(n_x, name="x"), cp.Variable(n_y, name="y")
+    mixing = np.random.default_rng(0).standard_normal((n_y, n_x))
+    g = g or (lambda x, y: cp.sum_squares(y - mixing @ x))
+    f = f or (lambda x, y: cp.sum_squares(x - 1) + cp.sum_squares(y - 1))
+    lower = bm.Lower(cp.Minimize(g(x, y)), list(below(x, y)), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(f(x, y)), [x >= -2, x <= 2, *above(x, y)], lower)
+
+
+def group_lasso(n_y):
+    """Two weighted Euclidean norms below: a cone program with a proximal step."""
+    x, y = cp.Variable(2, name="x"), cp.Variable(n_y, name="y")
+    half, wish = n_y // 2, np.arange(n_y) / n_y
+    norms = x[0] * cp.norm(y[:half], 2) + x[1] * cp.norm(y[half:], 2)
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - wish) + norms), variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x >= 0, x <= 5], lower)
+
+
+def matrix_below():
+    x, Y = cp.Variable(name="x"), cp.Variable((2, 2), symmetric=True, name="Y")
+    lower = bm.Lower(cp.Minimize(cp.trace(Y)), [Y >> 0, Y[0, 1] == x], variables=[Y])
+    return bm.BilevelProblem(cp.Minimize((cp.trace(Y) - 2) ** 2 + x**2), [0 <= x, x <= 3], lower)
+
+
+def nothing_above():
+    y = cp.Variable(2, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum(y)), [y >= 0, cp.sum(y) >= 1], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(y[0]), [], lower)
+
+
+def nonconvex_below():
+    def waves(x, y):
+        return cp.sum(cp.nlp.cos(2 * y)) + x @ y
+
+    return quadratic(g=waves, below=lambda x, y: (y <= 1, y >= -1))
+
+
+TREE, SMOOTHED, CUTS = "tree over KKT pieces", "smoothed lower level", "value cuts"
+PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
+LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
+AROUND, CHOICE = "searches around the best", "choice among lower answers"
+# A problem of every class, and the steps that auto takes for it.
+PROBLEMS = {
+    "few pairs": (quadratic, [TREE, SMOOTHED, CUTS, CHOICE]),
+    "few pairs, coupled above": (
+        lambda: quadratic(above=lambda x, y: (cp.sum(x + y) <= 3,)),
+        [TREE, EXACT_PENALTY, CUTS, CHOICE],
+    ),
+    "no pairs": (lambda: quadratic(below=lambda x, y: ()), [TREE, EXACT_PENALTY, CUTS, CHOICE]),
+    "many pairs": (lambda: quadratic(2, 45), [SMOOTHED, CHOICE]),
+    "many pairs and variables": (lambda: quadratic(35, 45), [SMOOTHED, AROUND, CHOICE]),
+    "large pieces": (lambda: quadratic(2, 460), [PENALTY, CHOICE]),
+    "kinks": (
+        lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
+        [TREE, SMOOTHED, CUTS, CHOICE],
+    ),
+    "nonconvex above": (
+        lambda: quadratic(f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y))),
+        [PENALTY, CUTS, CHOICE],
+    ),
+    "exponentials": (
+        lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.sum(cp.exp(y))),
+        [PENALTY, CUTS, CHOICE],
+    ),
+    "norms": (lambda: group_lasso(6), [LOOP, POLISH, CUTS, CHOICE]),
+    "many norms": (lambda: group_lasso(120), [LOOP, CHOICE]),
+    "matrix below": (matrix_below, [PENALTY, CUTS, CHOICE]),
+    "nothing above": (nothing_above, [TREE, "lower answer"]),
+    "nonconvex below": (nonconvex_below, [CUTS]),
+}
+
+
+def new_run(problem):
+    return Run(problem.model, problem.parameter_values(), None, 1e-6, 0)
+
+
+def printed_steps(plan):
+    """The names in the numbered lines of a printed plan."""
+    found = re.findall(r"^(\d+)\. (.+?)  ", str(plan), flags=re.MULTILINE)
+    assert [int(number) for number, _ in found] == list(range(1, len(found) + 1))
+    return [name.strip() for _, name in found]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_is_printed_is_run(name, monkeypatch):
+    make_problem, wanted = PROBLEMS[name]
+    problem = make_problem()
+    run_steps = []
+    for member in (*MEMBERS, CutsAlone):
+        monkeypatch.setattr(member, "run", lambda step, run: run_steps.append(step.name))
+        monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
+    plan = problem.plan()
+    create_method("auto", {}).run(new_run(problem))
+    assert run_steps == printed_steps(plan) == [step.name for step in plan.steps] == wanted
+
+
+def test_a_step_that_settles_the_problem_is_the_last(monkeypatch):
+    problem = quadratic()
+    run_steps = []
+
+    def settle_with_the_second(step, run):
+        run_steps.append(step.name)
+        return len(run_steps) == 2
+
+    for member in MEMBERS:
+        monkeypatch.setattr(member, "run", settle_with_the_second)
+        monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
+    problem.plan().run(new_run(problem))
+    assert run_steps == [TREE, SMOOTHED]
+
+
+def test_the_last_resort_waits_for_the_others_to_fail():
+    problem = quadratic(f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y)))
+    rescue = next(step for step in problem.plan().steps if step.name == CUTS)
+    run = new_run(problem)
+    assert rescue.is_wanted(run)  # nothing was found
+    run.propose(np.zeros(2), np.zeros(2), "test")
+    assert rescue.is_wanted(run)  # a point, but no path
+    run.history["gamma"] = [1.0]
+    assert not rescue.is_wanted(run)
+    run.candidates.clear()
+    run.is_infeasible = True
+    assert not rescue.is_wanted(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "limit"),
+    [
+        ("many pairs", TREE, limits.TREE_PAIRS),
+        ("large pieces", SMOOTHED, limits.PIECE_UNKNOWNS),
+        ("many norms", POLISH, limits.CONE_PROGRAM_VARIABLES),
+        ("many pairs", CUTS, limits.RESCUE_UNKNOWNS),
+    ],
+)
+def test_what_a_limit_leaves_out_is_said_with_the_limit(name, step, limit):
+    problem = PROBLEMS[name][0]()
+    omission = next(omission for omission in problem.plan().omitted if omission.step == step)
+    assert omission.limit is limit
+    text = " ".join(problem.explain().split())
+    assert f"and the limit is {limit.value:,} ({limit.reason})" in text
+
+
+def test_what_structure_leaves_out_is_said_with_the_reason():
+    reasons = {o.step: o.reason for o in PROBLEMS["exponentials"][0]().plan().omitted}
+    assert "not linear" in reasons[TREE]
+    assert "holds variables" not in reasons[LOOP]
+    coupled = {o.step: o.reason for o in PROBLEMS["few pairs, coupled above"][0]().plan().omitted}
+    assert "an upper constraint holds y" in coupled[SMOOTHED]
+
+
+def test_exactly_one_search_suits_a_convex_lower_level():
+    for make_problem, steps in PROBLEMS.values():
+        model = make_problem().model
+        if steps == [CUTS]:
+            continue
+        situation = Situation(model, np.zeros(0))
+        assert sum(isinstance(search.consider(situation), Step) for search in SEARCHES) == 1
+
+
+def test_kinks_are_told_with_their_variables():
+    plan = PROBLEMS["kinks"][0]().plan()
+    assert plan.n_further == 2
+    assert str(plan).startswith("kinks")
+
+
+def test_the_number_of_starts_can_be_given():
+    problem = quadratic(2, 45)
+    assert problem.plan().steps[0].n_starts == default_number_of_starts(2) == 10
+    plan = problem.plan(n_starts=4)
+    assert plan.steps[0].n_starts == 4
+    assert plan == make_plan(problem.model, np.zeros(0), 4)
+    assert plan == create_method("auto", {"n_starts": 4}).plan(problem.model, np.zeros(0))
+
+
+def test_the_same_problem_has_the_same_plan_and_it_can_be_sent():
+    problem = quadratic()
+    plan = problem.plan()
+    assert plan == problem.plan() == pickle.loads(pickle.dumps(plan))
+
+
+def test_the_report_shows_the_plan():
+    problem = quadratic()
+    problem.solve()
+    choice = problem.solution.background.choice.split("\n")
+    assert choice == [f"{name}: {said}" for name, said in problem.plan().rows]
+
+
+def test_shares_of_the_time():
+    run = new_run(quadratic())
+    assert Share(seconds=4.0).of(run) == 4.0
+    assert Share().of(run) == np.inf
+    assert str(Share(seconds=4.0)) == "at most 4 s"
+    assert str(Share(part=0.5)) == "50% of the time left"
+    assert "at most 4 s" in str(quadratic().plan())
+
+
+def test_an_omission_without_a_limit():
+    assert str(Omission("tree", "no pieces")) == "tree: no pieces"
