@@ -40,7 +40,11 @@ class KKT:
     reference: ClassVar[str] = "relaxation: Scholtes (2001); IPOPT: Waechter and Biegler (2006)"
     allows_nonconvex_lower: ClassVar[bool] = True
 
-    solver: str | None = setting(None, '"ipopt" or "uno"; None: the first that is installed')
+    solver: str | None = setting(
+        None,
+        '"ipopt" or "uno"; None: the first that is installed',
+        own=True,
+    )
     n_starts: int = setting(5, "start points", minimum=1)
 
     def run(self, run: Run) -> None:

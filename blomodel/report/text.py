@@ -73,10 +73,7 @@ def methods(entries: Sequence[MethodInfo]) -> str:
     parts = [table(["method", "what it does"], [[entry.name, entry.summary] for entry in entries])]
     for entry in entries:
         lines = [("assumes", entry.assumes), ("claims", entry.claims), ("source", entry.reference)]
-        lines += [
-            ("setting", f"{name} = {default!r}: {meaning}")
-            for name, (default, meaning) in entry.settings.items()
-        ]
+        lines += [("setting", line) for line in entry.setting_lines()]
         parts.append("\n".join([entry.name, *(f"  {word:<7}  {line}" for word, line in lines)]))
     return "\n\n".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.first_order.constants import Constants, estimate_constants
-from blomodel.methods.first_order.interpreted import _interpreted, _stand_in
+from blomodel.methods.first_order.interpreted import interpreted, stand_in
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.model.oracle import LoopTape, Oracle, loop_tape
@@ -62,8 +63,9 @@ class FirstOrder:
 
     @property
     def n_evaluations(self) -> int:
-        """Gradients that the loops have taken along the directions made here."""
-        return sum(n_gradients * slopes_of(direction) for direction, n_gradients in self._taken)
+        """Gradients that the loops have taken, by the oracle's tapes and along the directions."""
+        along = sum(n_gradients * slopes_of(direction) for direction, n_gradients in self._taken)
+        return self.oracle.n_evaluations + along
 
     @cached_property
     def constants(self) -> Constants:
@@ -85,9 +87,28 @@ class FirstOrder:
         """The nearest points of X and Y."""
         return self.x_set.project(x), self.y_set.project(y)
 
-    def work(self, rows: int = 4) -> np.ndarray:
+    @property
+    def has_free_x(self) -> bool:
+        """Whether X is the whole space."""
+        return not self.run.model.upper_constraints
+
+    @property
+    def has_free_y(self) -> bool:
+        """Whether Y is the whole space."""
+        return not self.run.model.lower_constraints
+
+    def work(self, rows: int) -> np.ndarray:
         """Scratch rows, each long enough for x and for y."""
         return np.zeros((rows, max(self.oracle.n_x, self.oracle.n_y, 1)))
+
+    def arrays(self, kernel: ModuleType, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """State and scratch rows of a loop that measures curvature, as its file numbers them.
+
+        The first vector of the power steps is put into its row.
+        """
+        work = self.work(kernel.N_ROWS) if width is None else np.zeros((kernel.N_ROWS, max(width, 1)))
+        work[kernel.PROBE] = np.random.default_rng(self.run.seed).standard_normal(work.shape[1])
+        return np.zeros(kernel.N_STATE), work
 
     # The tapes from which directions are made
 
@@ -158,17 +179,22 @@ class FirstOrder:
 
     def loop(self, loop: Any) -> Callable[..., float]:
         """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
-        return loop if self.is_compiled else _interpreted(loop, (self.x_set, self.y_set))
+        return loop if self.is_compiled else interpreted(loop, (self.x_set, self.y_set))
+
+    @property
+    def sets(self) -> tuple[Any, Any]:
+        """X and Y as their loop takes them."""
+        return self.x_spec, self.y_spec
 
     @property
     def x_spec(self) -> Any:
         """X as its loop takes it."""
-        return _stand_in(0) if self.x_set.spec is None else self.x_set.spec
+        return stand_in(0) if self.x_set.spec is None else self.x_set.spec
 
     @property
     def y_spec(self) -> Any:
         """Y as its loop takes it."""
-        return _stand_in(1) if self.y_set.spec is None else self.y_set.spec
+        return stand_in(1) if self.y_set.spec is None else self.y_set.spec
 
 
 def set_up(run: Run, name: str, *, prox: bool = False) -> FirstOrder:
@@ -231,7 +257,7 @@ def _coupled_constraints(model: Model) -> Iterator[tuple[str, Constraint]]:
 
 def set_up_smooth(run: Run, name: str, *, free_y: bool = True) -> FirstOrder:
     """Oracle, sets and start; g must be smooth, and y free where the method cannot project."""
-    problem = set_up(run, name)
+    setup = set_up(run, name)
     if free_y and run.model.lower_constraints:
         raise ModelError(
             f"{name}: the lower level has the constraint {shorten(run.model.lower_constraints[0])!r}, "
@@ -239,7 +265,7 @@ def set_up_smooth(run: Run, name: str, *, free_y: bool = True) -> FirstOrder:
             "which projects, or blocc, gam or auto."
         )
     refuse_kinks(run, name)
-    return problem
+    return setup
 
 
 def refuse_kinks(run: Run, name: str) -> None:
@@ -250,11 +276,6 @@ def refuse_kinks(run: Run, name: str) -> None:
             f"{name}: {shorten(found[0])!r} in the lower objective has kinks, but this method needs it "
             "smooth; try meha or alt-pbgd, which handle such terms by a prox, or auto."
         )
-
-
-def is_free(problem: FirstOrder) -> bool:
-    """Whether Y is the whole space."""
-    return not problem.run.model.lower_constraints
 
 
 def f_second(oracle: Oracle) -> tuple[LoopTape, LoopTape]:

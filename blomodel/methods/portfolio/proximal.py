@@ -24,7 +24,7 @@ FEW_STARTS = 3  # with many variables
 FEW_WEIGHTS, N_LOOKED_AT = 2, 16  # upper variables up to which as many points are looked at first
 STEPS, FEW_STEPS = 10_000, 3_000  # of MEHA for each weight; the second with many variables
 PATH = ReducedPenaltyMethod()
-POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
+POLISH = ReducedPenaltyMethod(penalty_first=10.0, max_steps=30)
 
 
 def applies(model: Model, p: np.ndarray) -> bool:

@@ -134,7 +134,7 @@ def few_upper_variables(run: Run, method: Any) -> None:
 def convex_penalised_level(run: Run, method: Any) -> None:
     """f / gamma + g convex in y, at the largest gamma and some x."""
     model, p = run.model, run.p
-    gamma = float(getattr(method, "gamma_last", 0) or method.gamma or 1.0)
+    gamma = float(getattr(method, "penalty_last", 0) or method.penalty or 1.0)
     weights = (1.0 / gamma, 1.0)
     program = model.penalised_program
     center = np.zeros(model.x.size) if run.start is None else run.start[0]

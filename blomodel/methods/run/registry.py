@@ -7,9 +7,12 @@ import itertools
 import textwrap
 from typing import Any, ClassVar, Protocol
 
-from blomodel.basics.registry import Registry, nearest
-from blomodel.errors import UnknownMethodError, UnknownSettingError
+from blomodel.basics.registry import Registry
+from blomodel.errors import UnknownMethodError
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.settings import check_declaration, other_names, resolve, setting
+
+__all__ = ["METHODS", "Method", "create_method", "method", "method_classes", "methods", "setting"]
 
 
 class Method(Protocol):
@@ -31,13 +34,9 @@ METHODS: Registry[Any] = Registry(
 )
 
 
-def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
-    """Declare a dataclass field as a setting of a method."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "minimum": minimum})
-
-
 def method(cls: Any) -> Any:
-    """Class decorator: register a method under its ``name``."""
+    """Class decorator: register a method under its ``name``, its settings checked."""
+    check_declaration(cls)
     METHODS.add(cls.name, cls)
     return cls
 
@@ -48,28 +47,23 @@ def method_classes() -> dict[str, Any]:
 
 
 def create_method(name: str, settings: dict[str, Any]) -> Method:
-    """A method with the user's settings, checked."""
+    """A method with the user's settings, given by any of their names, checked."""
     cls = METHODS[name]
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    for key, value in settings.items():
-        if key not in fields:
-            if not fields:
-                raise UnknownSettingError(f"{name} has no settings, so {key!r} cannot be set.")
-            raise UnknownSettingError(
-                f"{name} has no setting {key!r}; did you mean {nearest(key, list(fields))!r}? "
-                f"Settings of {name}: {', '.join(fields)}."
-            )
-        minimum = fields[key].metadata.get("minimum")
-        if minimum is not None and value is not None and not value >= minimum:
-            raise UnknownSettingError(
-                f"{name}: {key} = {value!r} is too small; it must be at least {minimum}."
-            )
-    return cls(**settings)
+    made: Method = cls(**resolve(cls, settings))
+    return made
 
 
 @dataclasses.dataclass(frozen=True)
 class MethodInfo:
-    """A registry entry for reading."""
+    """A registry entry for reading; ``print`` it to see the settings.
+
+    Attributes
+    ----------
+    settings : dict
+        Default and meaning of each setting.
+    aliases : dict
+        The further names by which each setting may be given.
+    """
 
     name: str
     summary: str
@@ -77,6 +71,19 @@ class MethodInfo:
     claims: str
     reference: str
     settings: dict[str, tuple[Any, str]]
+    aliases: dict[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}", *self.setting_lines()]
+        return "\n  ".join(lines)
+
+    def setting_lines(self) -> list[str]:
+        """Each setting in a line: name, default, meaning, and further names if it has any."""
+        lines = []
+        for name, (default, meaning) in self.settings.items():
+            also = f" (also {', '.join(self.aliases[name])})" if self.aliases[name] else ""
+            lines.append(f"{name} = {default!r}: {meaning}{also}")
+        return lines
 
 
 class MethodList(list[MethodInfo]):
@@ -110,6 +117,7 @@ def methods() -> MethodList:
             cls.claims,
             cls.reference,
             {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
+            {f.name: other_names(f) for f in dataclasses.fields(cls)},
         )
         for _, cls in METHODS.items()
     )
