@@ -267,6 +267,6 @@ def _refuse_two_meanings(keys: Iterable[str], words: Mapping[str, Mapping[str, s
         if len(meanings) > 1:
             shown = "; ".join(f"{word!r} in {', '.join(names)}" for word, names in meanings.items())
             raise UnknownSettingError(
-                f"compare: {key!r} means {shown}. Give the word that is meant, which goes to all methods "
-                f"that have it, or a pair such as ({next(iter(meanings.values()))[0]!r}, {{{key!r}: ...}})."
+                f"compare: {key!r} means {shown}. Give the word that is meant, which goes to all "
+                "methods that have it, or give it to one method by a pair (name, settings)."
             )

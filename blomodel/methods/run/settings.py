@@ -167,8 +167,8 @@ def resolve(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
             )
         wrong = _complaint(field, value)
         if wrong:
-            shown = word if word == field.name else f"{word} (another name of {field.name})"
-            raise UnknownSettingError(f"{cls.name}: {shown} = {value!r} {wrong}.")
+            also = "" if word == field.name else f" ({word} is another name of {field.name})"
+            raise UnknownSettingError(f"{cls.name}: {word} = {value!r} {wrong}{also}.")
         is_opposite = word in field.metadata["opposites"] and value is not None
         chosen[field.name], given_as[field.name] = not value if is_opposite else value, word
     return chosen
