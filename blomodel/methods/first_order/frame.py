@@ -67,8 +67,8 @@ def iterate_until_small(
 
 def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
     """Leave the last point of a method, and its x with a lower minimiser; say so if it has diverged."""
-    # Written so that NaN counts as diverged.
-    if not max(np.abs(x).max(initial=0), np.abs(y).max(initial=0)) < NO_ANSWER:
+    # Written so that NaN counts as diverged, in either of them.
+    if not all(np.abs(part).max(initial=0) < NO_ANSWER for part in (x, y)):
         run.note(f"{source}: the iteration has diverged; take smaller steps, or leave them out")
         return
     run.propose(x, y, source)

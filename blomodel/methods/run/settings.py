@@ -191,7 +191,7 @@ def _complaint(field: dataclasses.Field[Any], value: Any) -> str:
     automatic = ", or None for an automatic choice" if "None" in kinds else ""
     if value is None:
         return "" if automatic else f"is no value; it must be {_wanted(field, kinds)}"
-    is_right = any(_is_a(value, kind) for kind in kinds)
+    is_right = any(_is_a(value, kind) for kind in kinds - {"None"})
     if not is_right or (field.metadata["choices"] and value not in field.metadata["choices"]):
         return f"does not fit; it must be {_wanted(field, kinds)}{automatic}"
     minimum, above = field.metadata["minimum"], field.metadata["above"]
