@@ -108,9 +108,8 @@ class Galet:
             return loop(n, *tapes, setup.x_spec, settings, x, y, w, state, measures, work)
 
         def lower_excess() -> float:
-            best = y.copy()
-            step, scratch = 1 / max(state[CURVATURE + ESTIMATE], 1e-10), setup.work(3)
-            size = o.n_y
+            best, step = y.copy(), 1 / max(state[CURVATURE + ESTIMATE], 1e-10)
+            slope, trial, value = np.zeros(o.n_y), np.zeros(o.n_y), np.zeros(1)
             began = time.perf_counter()
             with np.errstate(invalid="ignore", over="ignore"):
                 here = run.model.g(x, y, run.p)[0]
@@ -118,8 +117,7 @@ class Galet:
             if longest > max(LEAST_SECONDS, MEASURE_SHARE * (began - started)):
                 return np.nan  # a figure for the history must not cost more than the iterations
             descend(
-                o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, scratch[0, :size],
-                scratch[1, :size], scratch[2],
+                o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, slope, trial, value
             )  # fmt: skip
             with np.errstate(invalid="ignore", over="ignore"):
                 return max(0.0, here - run.model.g(x, best, run.p)[0])

@@ -17,6 +17,7 @@ from blomodel.methods.first_order.first_order import set_up_smooth
 from blomodel.methods.run.registry import method, setting
 from blomodel.methods.run.run import Run
 
+WARM_STEPS = 10000  # at most, before the first iteration
 RULES = {"square": kernel.SQUARE, "root": kernel.ROOT}
 
 
@@ -87,12 +88,10 @@ class PerturbedGd:
         if step is None:
             step = min(alpha, safe_step(curvature_f + alpha * curvature_h))
         warm = alpha * np.sqrt(self.start_accuracy / max(1, o.n_y))
-        scratch = setup.work(3)
-        descend(
-            o.g, o.g_grad_y, x, y, safe_step(c.g_yy), False, 10000, warm, scratch[0, : o.n_y],
-            scratch[1, : o.n_y], scratch[2],
-        )  # fmt: skip
-        first_h = float(scratch[0, : o.n_y] @ scratch[0, : o.n_y])
+        slope, trial, value = np.zeros(o.n_y), np.zeros(o.n_y), np.zeros(1)
+        first_step = safe_step(c.g_yy)
+        descend(o.g, o.g_grad_y, x, y, first_step, False, WARM_STEPS, warm, slope, trial, value)
+        first_h = float(slope @ slope)
         pull = float(np.linalg.norm(run.model.f_grad(x, y, run.p)))
         if self.rate is None:
             # A start that is exact by luck would leave the second choice of rho without any force.
