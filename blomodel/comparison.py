@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +13,11 @@ import numpy as np
 from numba.core import event
 
 from blomodel.basics.kept_values import kept_values
+from blomodel.basics.registry import nearest
 from blomodel.certification.certificate import Certificate
 from blomodel.errors import BlomodelError, UnknownMethodError, UnknownSettingError
-from blomodel.methods.run.registry import method_classes, nearest
+from blomodel.methods.run.registry import method_classes
+from blomodel.methods.run.settings import words_of
 from blomodel.problem import BilevelProblem
 from blomodel.solution import Solution
 from blomodel.text import layout
@@ -160,7 +161,8 @@ def compare(
     methods : sequence of str, or of pairs (name, settings)
         By default all of ``bm.methods()``.
     **settings
-        Arguments of ``solve()``, and settings of methods, each given to the methods that have it.
+        Arguments of ``solve()``, and settings of methods, each given to the methods that have it. A
+        letter that stands for different settings in these methods is refused: its words say which.
 
     Examples
     --------
@@ -222,15 +224,43 @@ def _plan(
             raise UnknownMethodError(f"compare: there is no method {name!r}; did you mean {like!r}?")
     signature = inspect.signature(BilevelProblem.solve).parameters.values()
     common = {p.name for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    fields = {name: {f.name for f in dataclasses.fields(classes[name])} for name, _ in wanted}
-    known = common.union(*fields.values()) if fields else common
+    words = {name: words_of(classes[name]) for name, _ in wanted}
+    known = common.union(*words.values())
     for key in settings:
         if key not in known:
             raise UnknownSettingError(
                 f"compare: none of the methods has a setting {key!r}; did you mean "
                 f"{nearest(key, sorted(known))!r}?"
             )
+    _refuse_two_meanings(set(settings) - common, words)
     return [
-        (name, {k: v for k, v in settings.items() if k in common | fields[name]} | own)
+        (name, _of_method(settings, own, common, words[name]) | own)  # what is given to one method wins
         for name, own in wanted
     ]
+
+
+def _of_method(
+    settings: Mapping[str, Any], own: Mapping[str, Any], common: set[str], words: Mapping[str, str]
+) -> dict[str, Any]:
+    """The settings for all methods that one of them takes, and that it has no other value for."""
+    taken = {words.get(key, key) for key in own}
+    return {
+        key: value
+        for key, value in settings.items()
+        if (key in common or key in words) and words.get(key, key) not in taken
+    }
+
+
+def _refuse_two_meanings(keys: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> None:
+    """One name must mean one thing in one table."""
+    for key in sorted(keys):
+        meanings: dict[str, list[str]] = {}
+        for name, known in words.items():
+            if key in known:
+                meanings.setdefault(known[key], []).append(name)
+        if len(meanings) > 1:
+            shown = "; ".join(f"{word!r} in {', '.join(names)}" for word, names in meanings.items())
+            raise UnknownSettingError(
+                f"compare: {key!r} means {shown}. Give the word that is meant, which goes to all "
+                "methods that have it, or give it to one method by a pair (name, settings)."
+            )

@@ -80,7 +80,7 @@ print(f"v'(1): {slope:.6f} by the formula, {difference:.6f} by differences, 4 wi
 blocc = {}
 for gamma in (10.0, 100.0):
     x.value = 0.1
-    problem.solve("blocc", gamma=gamma, step_size=0.05)
+    problem.solve("blocc", penalty=gamma, step_x=0.05)
     blocc[gamma] = float(x.value)
     print(f"blocc, gamma {gamma:g}: x = {x.value:.6f} after {problem.solution.iterations} steps")
 

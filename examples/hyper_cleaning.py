@@ -84,11 +84,11 @@ problem = bm.BilevelProblem(upper, [], lower)
 # one gradient step for each of the three parts. Each sample counts 1/N, so the step in ``x`` grows with
 # N. The classifier at which the method itself ends, ``solution.iterate``, is a compromise between both
 # levels; the answer of the solve has the lower level's own classifier for the same weights.
-steps = {"step_size": float(len(train)), "inner_step_size": 0.1, "second_step_size": 0.5}
+steps = {"step_x": float(len(train)), "step_y": 0.1, "step_y_penalised": 0.5}
 problem.solve(
     "pbgd",
     order="gauss-seidel",
-    gamma=1.0,
+    penalty=1.0,
     inner_steps=1,
     max_steps=450 if options.data else 300,
     stop_at=0.0,

@@ -89,7 +89,7 @@ start = 0.5 * rng.standard_normal(W1.shape), 0.1 + 0.1 * rng.standard_normal(W2.
 errors: dict[float, tuple[np.ndarray, np.ndarray]] = {}
 for gamma in (1.0, 10.0):
     W1.value, W2.value = start
-    problem.solve("pbgd", gamma=gamma, max_steps=800, stop_at=0.0)
+    problem.solve("pbgd", penalty=gamma, max_steps=800, stop_at=0.0)
     history = problem.solution.history
     errors[gamma] = history["iteration"], np.abs(history["value"] - penalised_optimum(gamma))
     print(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .calls import call_along, call_at, call_further
+from .fields import ESTIMATE, GROWTH, HIGHEST, IS_STARTED, STEP
 from .jit import compiled
 
 ROUNDING = 1e-13  # relative decrease below this is not seen in function values
@@ -55,10 +56,10 @@ def axpy(factor, a, b):
 def lower_curvature(hessian, x, y, memory, probe, image, repeats):
     """Largest |eigenvalue| of the lower Hessian at (x, y) by power steps on the kept vector probe.
 
-    memory: the last estimate, the largest so far. An estimate falls slowly and never to nothing,
+    memory: see ESTIMATE, HIGHEST in fields. An estimate falls slowly and never to nothing,
     because 1/estimate is the step of the next gradient steps, which may reach steeper places.
     """
-    if memory[0] == 0.0:
+    if memory[ESTIMATE] == 0.0:
         repeats = 20
     size = 0.0
     for _ in range(repeats):
@@ -71,10 +72,10 @@ def lower_curvature(hessian, x, y, memory, probe, image, repeats):
         for i in range(len(probe)):
             probe[i] = 0.999 * image[i] / length + 0.001 * probe[i]
     if not np.isfinite(size):
-        size = memory[0]
-    memory[1] = max(memory[1], size)
-    memory[0] = max(size, 0.5 * memory[0], 1e-3 * memory[1], 1e-10)
-    return memory[0]
+        size = memory[ESTIMATE]
+    memory[HIGHEST] = max(memory[HIGHEST], size)
+    memory[ESTIMATE] = max(size, 0.5 * memory[ESTIMATE], 1e-3 * memory[HIGHEST], 1e-10)
+    return memory[ESTIMATE]
 
 
 @compiled
@@ -146,28 +147,28 @@ def advance(fixed, pace, slope, x, old_x, old_slope):
     """x -= step * slope, keeping x and slope for the next call; returns the step.
 
     A fixed step of 0 asks for the rule of Malitsky and Mishchenko (2020), whose step is at most half
-    the inverse of the curvature met on the last move and grows slowly. pace: step, growth, started.
+    the inverse of the curvature met on the last move and grows slowly. pace: see STEP in fields.
     """
     step = fixed
     if fixed == 0.0:
-        step = pace[0]
-        if pace[2] == 0.0:
+        step = pace[STEP]
+        if pace[IS_STARTED] == 0.0:
             if step == 0.0:
                 step = 1e-3 * (1 + norm(x)) / max(norm(slope), 1e-300)
-            pace[2] = 1.0
+            pace[IS_STARTED] = 1.0
         else:
             moved, changed = 0.0, 0.0
             for i in range(len(x)):
                 moved += (x[i] - old_x[i]) ** 2
                 changed += (slope[i] - old_slope[i]) ** 2
             if moved > 0.0:
-                step *= np.sqrt(1 + pace[1])
+                step *= np.sqrt(1 + pace[GROWTH])
                 if changed > 0.0:
                     step = min(step, 0.5 * np.sqrt(moved / changed))
-                pace[1] = step / pace[0]
+                pace[GROWTH] = step / pace[STEP]
         # Where the slope jumps, the curvature met before says nothing: no move is longer than x.
         step = min(step, (1 + norm(x)) / max(norm(slope), 1e-300))
-        pace[0] = step
+        pace[STEP] = step
     copy(x, old_x)
     copy(slope, old_slope)
     axpy(-step, slope, x)

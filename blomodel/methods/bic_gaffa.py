@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.kernels.loops.bic_gaffa import bic_gaffa
+from blomodel.kernels.loops import bic_gaffa as kernel
+from blomodel.methods.first_order.arrays import filled
 from blomodel.methods.first_order.constrained import ConstrainedLower
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian
 from blomodel.methods.requirements.needs import formula_for_x
@@ -51,12 +52,12 @@ class BicGaffa(ProximalLagrangian):
         x, y, z = lower.start()
         theta = y.copy()
         settings = self._settings(lower, x, y, z[1:])
-        low, memory = self.smallest_multipliers(lower), np.zeros(1)
-        space = np.zeros((6, max(x.size, y.size, lower.n_rows + 1)))
+        low, memory = self.smallest_multipliers(lower), np.zeros(kernel.N_MEMORY)
+        space = np.zeros((kernel.N_ROWS, max(x.size, y.size, lower.n_rows + 1)))
         oracle = lower.oracle
 
         def loop(count: int) -> float:
-            return bic_gaffa(
+            return kernel.bic_gaffa(
                 count, oracle.f_grad_x, oracle.f_grad_y, lower.both, lower.slope_x, lower.slope_y,
                 lower.x_set.spec, low, settings, x, y, theta, z, memory, space,
             )  # fmt: skip
@@ -67,26 +68,27 @@ class BicGaffa(ProximalLagrangian):
             loop,
             x=x,
             y=y,
-            state=(x, y, theta, z),
-            steps=settings[:3],
-            c=settings[5],
-            memory=memory,
+            state=(x, y, theta, z, memory),
+            steps=settings[: kernel.N_STEPS],
+            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.penalty_power,
         )
 
     def _settings(
         self, lower: ConstrainedLower, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
     ) -> np.ndarray:
         w = self.weights(lower, x, y, multipliers)
-        steep = 2 * w.size.curvature + 1 / w.gamma_1 + w.gamma_2 * w.size.rows**2 + w.size.upper / w.c
-        return np.array(
-            [
-                self.step_size or 0.5 / steep,
-                self.step_z or 0.5 * w.gamma_2,
-                self.step_theta or 1 / (w.size.curvature_y + 1 / w.gamma_1),
-                w.gamma_1,
-                w.gamma_2,
-                w.c,
-                self.exponent,
-                self.multiplier_bound,
-            ]
+        turning = w.proximal_multiplier * w.size.rows**2
+        steep = 2 * w.size.curvature + 1 / w.proximal + turning + w.size.upper / w.penalty
+        return filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: self.step_x or 0.5 / steep,
+                kernel.STEP_MULTIPLIER: self.step_multiplier or 0.5 * w.proximal_multiplier,
+                kernel.STEP_THETA: self.step_theta or 1 / (w.size.curvature_y + 1 / w.proximal),
+                kernel.PROXIMAL: w.proximal,
+                kernel.PROXIMAL_MULTIPLIER: w.proximal_multiplier,
+                kernel.PENALTY: w.penalty,
+                kernel.PENALTY_POWER: self.penalty_power,
+                kernel.MULTIPLIER_BOUND: self.multiplier_bound,
+            },
         )

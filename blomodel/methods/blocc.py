@@ -11,12 +11,14 @@ import scipy.sparse as sp
 
 from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import hessian, jacobian, vjp
-from blomodel.errors import ModelError, UnknownSettingError
-from blomodel.kernels.loops.blocc import blocc
+from blomodel.errors import ModelError
+from blomodel.kernels.loops import blocc as kernel
 from blomodel.kernels.projection import build_set
+from blomodel.methods.first_order.arrays import filled
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import ConstrainedLower, rows_tape, spectral_norm
 from blomodel.methods.first_order.first_order import first_point
+from blomodel.methods.first_order.frame import first_order_run
 from blomodel.methods.requirements.demands import refuse_coupled_above, refuse_matrix_inequalities
 from blomodel.methods.requirements.needs import convex_penalised_level
 from blomodel.methods.run.capabilities import ALL_BUT_NONCONVEX, Assumption, Capability
@@ -74,92 +76,89 @@ class Blocc:
     capabilities: ClassVar[frozenset[Capability]] = ALL_BUT_NONCONVEX
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX})
     needs: ClassVar[tuple[Need, ...]] = (
-        convex_penalised_level(lambda method: method.gamma),
+        convex_penalised_level(lambda method: method.penalty),
         rows_for_max_min,
     )
 
-    gamma: float = setting(10.0, "penalty weight", minimum=0.0)
-    step_size: float | None = setting(
+    penalty: float = setting(10.0, "penalty weight gamma", aliases=("gamma",), above=0.0)
+    step_x: float | None = setting(
         None,
-        "step eta; None: from curvature, shortened until F_gamma falls (max-min: 1/(10 gamma))",
-        minimum=0.0,
+        "step eta; None: from curvature, shortened until F_gamma falls (max-min: 1/(10 penalty))",
+        aliases=("eta", "step_size"),
+        above=0.0,
     )
     max_steps: int = setting(2000, "largest number of iterations", minimum=1)
-    inner: str = setting("exact", "how (54) and (55) are solved: 'exact' or 'max-min'")
-    lower_step: float | None = setting(
-        None, "max-min: step in y; None: 1/curvature, halved where too long", minimum=0.0
+    inner: str = setting(
+        "exact",
+        "how (54) and (55) are solved: 'exact' or 'max-min'",
+        choices=("exact", "max-min"),
+        own=True,
     )
-    multiplier_step: float | None = setting(
-        None, "max-min: step of the multipliers; None: 1/curvature of the dual function", minimum=0.0
+    step_y: float | None = setting(
+        None,
+        "max-min: step in y; None: 1/curvature, halved where too long",
+        aliases=("lower_step",),
+        above=0.0,
     )
-    lower_steps: int | None = setting(
-        None, "max-min: steps in y for each of the multipliers; None: as many as y needs", minimum=1
+    step_multiplier: float | None = setting(
+        None,
+        "max-min: step of the multipliers; None: 1/curvature of the dual function",
+        aliases=("multiplier_step",),
+        above=0.0,
+    )
+    inner_steps: int | None = setting(
+        None,
+        "max-min: steps in y for each of the multipliers; None: as many as y needs",
+        aliases=("lower_steps",),
+        minimum=1,
     )
     multiplier_steps: int | None = setting(
-        None, "max-min: steps of the multipliers; None: as many as they need", minimum=1
+        None, "max-min: steps of the multipliers; None: as many as they need", minimum=1, own=True
     )
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        if self.inner not in ("exact", "max-min"):
-            raise UnknownSettingError(f"blocc: inner = {self.inner!r} is neither 'exact' nor 'max-min'.")
         if self.inner == "max-min":
-            wish = MaxMinSettings(
-                gamma=self.gamma,
-                step_size=self.step_size,
-                max_steps=self.max_steps,
-                lower_step=self.lower_step,
-                multiplier_step=self.multiplier_step,
-                multiplier_steps=self.multiplier_steps,
-                lower_steps=self.lower_steps,
-            )
-            run_max_min(run, self.name, wish)
-            return
-        self._run_exact(run)
+            run_max_min(run, self)
+        else:
+            self._run_exact(run)
 
     def _run_exact(self, run: Run) -> None:
         penalty = ReducedPenalty(run.model, run.p)
         descent = ProjectedDescent(
             run,
             self.name,
-            lambda x: penalty.with_chosen_multipliers(penalty(x, self.gamma)),
+            lambda x: penalty.with_chosen_multipliers(penalty(x, self.penalty)),
             lambda found: {"gap": found.gap, "gamma": found.gamma},
         )
         start, _ = first_point(run)
         try:
-            if self.step_size is None:
-                first_step = 1 / (10 * self.gamma)  # the papers' safe step
-                descent.backtrack(start, first_step, self.max_steps)
+            if self.step_x is None:
+                descent.backtrack(start, self.safe_step, self.max_steps)
             else:
-                descent.fixed_steps(start, self.step_size, self.max_steps)
+                descent.fixed_steps(start, self.step_x, self.max_steps)
         finally:
             run.evaluations += penalty.evaluations
             last = descent.last
             if last is not None:
-                run.propose(last.x, last.y, f"blocc, gamma = {self.gamma:g}")
+                run.propose(last.x, last.y, f"blocc, gamma = {self.penalty:g}")
                 run.propose(last.x, last.lower_y, "blocc, lower minimiser at its x")
+
+    @property
+    def safe_step(self) -> float:
+        """The papers' step in x."""
+        return 1 / (10 * self.penalty)
 
 
 # Relative to the step in x: errors of the inner solves are multiplied by gamma.
 ACCURACY = 1e-2
 FLAT = 1e-9  # relative curvature below which there is none
+MANY_STEPS = 2000  # of the multipliers, and of y for each of these, at most
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaxMinSettings:
-    """What the user set; None: chosen here."""
-
-    gamma: float
-    step_size: float | None
-    max_steps: int
-    lower_step: float | None
-    multiplier_step: float | None
-    multiplier_steps: int | None
-    lower_steps: int | None
-
-
-def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
+def run_max_min(run: Run, method: Blocc) -> None:
     """Algorithm 4 with the max-min solver, compiled."""
+    name, gamma = method.name, method.penalty
     lower = ConstrainedLower(run)
     x_spec = lower.x_set.spec
     y_spec, constraints = _set_of_y(run)
@@ -169,38 +168,56 @@ def run_max_min(run: Run, name: str, wish: MaxMinSettings) -> None:
     x, y, _ = lower.start()
     y_lower, y_penalised = y.copy(), y.copy()
     lower_weights, penalised_weights = np.zeros(tape.n_outputs), np.zeros(tape.n_outputs)
-    lower_weights[:2], penalised_weights[:2] = (0.0, 1.0), (1 / wish.gamma, 1.0)
+    lower_weights[:2], penalised_weights[:2] = (0.0, 1.0), (1 / gamma, 1.0)
     _note_flat_directions(run, name, x, y)
-    steps = _steps(run, x, y, wish, jacobian(tape, ("y",), (x, y, run.p))[2:])
-    lower_memory, penalised_memory = np.array([*steps, 0.0]), np.array([*steps, 0.0])
-    eta = wish.step_size or 1 / (10 * wish.gamma)  # the papers' safe step
-    settings = np.array([eta, wish.gamma, run.tolerance])
-    is_fixed = wish.lower_steps is not None or wish.lower_step is not None
-    accuracy = max(ACCURACY * run.tolerance / max(1.0, wish.gamma), 1e-12)
-    inner = np.array([is_fixed, wish.multiplier_steps or 2000, wish.lower_steps or 2000, accuracy])
-    memory, space = np.zeros(1), np.zeros((9, max(x.size, y.size, tape.n_outputs)))
+    lower_memory = _steps(run, x, y, method, jacobian(tape, ("y",), (x, y, run.p))[2:])
+    penalised_memory = lower_memory.copy()
+    settings = filled(
+        kernel.N_SETTINGS,
+        {
+            kernel.STEP_X: method.step_x or method.safe_step,
+            kernel.PENALTY: gamma,
+            kernel.TOLERANCE: run.tolerance,
+        },
+    )
+    inner = filled(
+        kernel.N_INNER_SETTINGS,
+        {
+            kernel.IS_FIXED: method.inner_steps is not None or method.step_y is not None,
+            kernel.MULTIPLIER_STEPS: method.multiplier_steps or MANY_STEPS,
+            kernel.INNER_STEPS: method.inner_steps or MANY_STEPS,
+            kernel.INNER_TOLERANCE: max(ACCURACY * run.tolerance / max(1.0, gamma), 1e-12),
+        },
+    )
+    memory = np.zeros(kernel.N_MEMORY)
+    space = np.zeros((kernel.N_ROWS, max(x.size, y.size, tape.n_outputs)))
     slopes = [lower.oracle.derivative(vjp(tape, (block,))) for block in ("x", "y")]
     tapes = [loop_tape(tape, run.p), *slopes]
 
     def loop(count: int) -> float:
-        return blocc(
+        return kernel.blocc(
             count, *tapes, x_spec, y_spec, low, settings, inner, x, y_lower, lower_weights, y_penalised,
             penalised_weights, lower_memory, penalised_memory, memory, space,
         )  # fmt: skip
 
     def report() -> dict[str, float]:
         gap = run.model.g(x, y_penalised, run.p)[0] - run.model.g(x, y_lower, run.p)[0]
-        value = run.model.f(x, y_penalised, run.p)[0] + wish.gamma * gap
-        return {"value": value, "gap": gap, "gamma": wish.gamma}
+        value = run.model.f(x, y_penalised, run.p)[0] + gamma * gap
+        return {"value": value, "gap": gap, "gamma": gamma}
 
-    run.watch(x, y_penalised)
-    try:
-        run_in_slices(run, loop, max_iterations=wish.max_steps, tolerance=run.tolerance, report=report)
-    finally:
-        # The last slice may have ended early.
-        run.iterations = int(memory[0])
-        _note_inner_errors(run, name, max(lower_memory[2], penalised_memory[2]))
-        lower.propose(x, y_penalised, f"{name}, gamma = {wish.gamma:g}")
+    with first_order_run(lower, f"{name}, gamma = {gamma:g}", x, y_penalised):
+        try:
+            run_in_slices(
+                run,
+                loop,
+                max_iterations=method.max_steps,
+                tolerance=run.tolerance,
+                report=report,
+                n_done=lambda: int(memory[kernel.DONE]),
+            )
+        finally:
+            last = kernel.LAST_RESIDUAL
+            _note_inner_errors(run, name, max(lower_memory[last], penalised_memory[last]))
 
 
 def _note_flat_directions(run: Run, name: str, x: np.ndarray, y: np.ndarray) -> None:
@@ -241,18 +258,19 @@ def _set_of_y(run: Run) -> tuple[SetSpec, list[cp.Constraint]]:
     return spec, coupled
 
 
-def _steps(
-    run: Run, x: np.ndarray, y: np.ndarray, wish: MaxMinSettings, rows: sp.csr_array
-) -> tuple[float, float]:
-    """Steps of y and of the multipliers: one over the curvature of L in y, and of its dual function."""
+def _steps(run: Run, x: np.ndarray, y: np.ndarray, method: Blocc, rows: sp.csr_array) -> np.ndarray:
+    """Memory of a max-min solver at its start: one over the curvature of L in y, and of its dual."""
     point = (x, y, run.p)
     above, below = (hessian(tape, ("y",), point) for tape in (run.model.f, run.model.g))
-    curvature = spectral_norm(below) + spectral_norm(above) / wish.gamma
-    step = wish.lower_step or safe_step(curvature)
-    if wish.multiplier_step is not None:
-        return step, wish.multiplier_step
+    curvature = spectral_norm(below) + spectral_norm(above) / method.penalty
+    memory = np.zeros(kernel.N_INNER_MEMORY)
+    memory[kernel.STEP_Y] = method.step_y or safe_step(curvature)
+    if method.step_multiplier is not None:
+        memory[kernel.STEP_MULTIPLIER] = method.step_multiplier
+        return memory
     # The dual function's curvature is |rows|^2 / strong convexity; the loop halves what is too long.
     least = curvature
     if limits.EIGENVALUES_IN_BLOCC.allows(y.size):
         least = max(float(np.linalg.eigvalsh(below.toarray())[0]), 1e-3 * curvature)
-    return step, least * safe_step(spectral_norm(rows) ** 2)
+    memory[kernel.STEP_MULTIPLIER] = least * safe_step(spectral_norm(rows) ** 2)
+    return memory

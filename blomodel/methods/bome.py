@@ -7,15 +7,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.kernels.loops.bome import bome
+from blomodel.kernels.fields import N_FIGURES
+from blomodel.kernels.loops import bome as kernel
+from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.barrier import run_barrier
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import set_up
-from blomodel.methods.first_order.stages import given, probe
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+
+FEW_STEPS = 10  # in each iteration, where the inner steps go on from their last end
 
 
 @method
@@ -41,50 +44,59 @@ class Bome:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_size: float | None = setting(
-        None, "xi, step in (x, y); None: from the curvatures, then smaller in stages", minimum=0.0
+    step_x: float | None = setting(
+        None,
+        "step xi in (x, y); None: from the curvatures, then smaller in stages",
+        aliases=("xi", "step_size"),
+        above=0.0,
     )
-    lower_step: float | None = setting(None, "inner step in y; None: 1/curvature", minimum=0.0)
-    lower_steps: int | None = setting(
-        None, "T, inner gradient steps from y; None: 10 from their last end, without bias", minimum=1
+    step_y: float | None = setting(
+        None, "inner step in y; None: 1/curvature", aliases=("lower_step",), above=0.0
     )
-    eta: float = setting(0.5, "strength of the barrier", minimum=0.0)
+    inner_steps: int | None = setting(
+        None,
+        "T, inner gradient steps from y; None: 10 from their last end, without bias",
+        aliases=("T", "lower_steps"),
+        minimum=1,
+    )
+    barrier: float = setting(0.5, "strength eta of the barrier", aliases=("eta",), minimum=0.0, own=True)
     max_steps: int = setting(400000, "largest number of iterations", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate, in stages where the step is not given."""
-        problem = set_up(run)
-        o, x, y = problem.oracle, problem.x, problem.y
-        state, figures, work = np.zeros(2), np.zeros(3), problem.work(13)
-        probe(work, 7, run.seed)
-        step = self.step_size
+        setup = set_up(run)
+        o, x, y = setup.oracle, setup.x, setup.y
+        state, work = setup.arrays(kernel)
+        figures, step = np.zeros(N_FIGURES), self.step_x
         if step is None:
-            c = problem.constants
+            c = setup.constants
             step = safe_step(c.f_xx + c.f_yy + c.f_xy + c.g_yy + c.g_xy)
         inner = y.copy()
         tapes = (o.f_grad_x, o.f_grad_y, o.g_grad_x, o.g_grad_y, o.g_hessian_y)
-        loop, sets = problem.loop(bome), (problem.x_spec, problem.y_spec)
+        loop = setup.loop(kernel.bome)
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: step,
+                kernel.STEP_Y: given(self.step_y),
+                kernel.INNER_STEPS: self.inner_steps or FEW_STEPS,
+                kernel.BARRIER: self.barrier,
+                kernel.KEEPS_INNER: self.inner_steps is None,
+                kernel.IS_FREE: setup.has_free_x,
+            },
+        )
 
         def advance(n: int, step: float) -> float:
-            settings = np.array(
-                [
-                    step,
-                    given(self.lower_step),
-                    self.lower_steps or 10,
-                    self.eta,
-                    float(self.lower_steps is None),
-                    float(not run.model.upper_constraints),
-                ]
-            )
-            return loop(n, *tapes, *sets, settings, x, y, inner, state, figures, work)
+            settings[kernel.STEP_X] = step
+            return loop(n, *tapes, *setup.sets, settings, x, y, inner, state, figures, work)
 
         run_barrier(
-            problem,
+            setup,
             self.name,
             advance,
             figures,
             measure="barrier",
             step=step,
-            is_given=self.step_size is not None,
+            is_given=self.step_x is not None,
             max_iterations=self.max_steps,
         )

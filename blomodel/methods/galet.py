@@ -8,19 +8,22 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.kernels.fields import CURVATURE, ESTIMATE
 from blomodel.kernels.linalg import descend
-from blomodel.kernels.loops.galet import galet
+from blomodel.kernels.loops import galet as kernel
+from blomodel.methods.first_order.arrays import filled, given
+from blomodel.methods.first_order.constants import LOWER_ACCURACY, MANY_LOWER_STEPS
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
-from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
+from blomodel.methods.first_order.frame import iterate_until_small
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.slices import run_in_slices
 
 MEASURE_STEPS = 500  # of the descent that R_y is measured against
 MEASURE_SHARE = 0.1  # of the time so far that this may take
 LEAST_SECONDS = 0.1  # which it may take in any case
+MANY_SHADOW_STEPS = 50000  # at most, where they go on until w is accurate
 
 
 @method
@@ -45,58 +48,73 @@ class Galet:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_size: float | None = setting(None, "alpha, step in x; None: adaptive", minimum=0.0)
-    lower_step: float | None = setting(None, "beta, step in y; None: 1/curvature", minimum=0.0)
-    shadow_step: float | None = setting(
-        None, "rho, step in w; None: 1/curvature^2, with the shortcut 1/curvature", minimum=0.0
+    step_x: float | None = setting(
+        None, "step alpha in x; None: adaptive", aliases=("alpha", "step_size"), above=0.0
     )
-    lower_steps: int | None = setting(None, "N; None: as many as y needs", minimum=1)
-    shadow_steps: int | None = setting(None, "T; None: as many as w needs", minimum=1)
-    keep_shadow: bool | None = setting(
-        None, "begin the steps in w at the last w, not at 0; None: only where T is not given"
+    step_y: float | None = setting(
+        None, "step beta in y; None: 1/curvature", aliases=("beta", "lower_step"), above=0.0
     )
-    shortcut: bool = setting(False, "use (15), which is right for strongly convex g only")
+    step_shadow: float | None = setting(
+        None,
+        "step rho in w; None: 1/curvature^2, with the shortcut 1/curvature",
+        aliases=("rho", "shadow_step"),
+        above=0.0,
+        own=True,
+    )
+    inner_steps: int | None = setting(
+        None, "N, steps in y; None: as many as y needs", aliases=("N", "lower_steps"), minimum=1
+    )
+    shadow_steps: int | None = setting(
+        None, "T, steps in w; None: as many as w needs", aliases=("T",), minimum=1, own=True
+    )
+    restart: bool | None = setting(
+        None,
+        "whether the steps in w begin at 0 in every iteration, not at the last w; None: only where "
+        "shadow_steps is given",
+        opposites=("keep_shadow",),
+    )
+    shortcut: bool = setting(False, "use (15), which is right for strongly convex g only", own=True)
     max_steps: int = setting(20000, "largest number of iterations", minimum=1)
 
-    def _shadow_accuracy(self, problem: FirstOrder) -> float:
+    def _shadow_accuracy(self, setup: FirstOrder) -> float:
         """Slope in w, relative to the slope in x, at which the error of w no longer shows in x."""
         if self.shadow_steps is not None:
             return 0.0
-        c = problem.constants
+        c = setup.constants
         flat = c.strong_convexity if c.is_strongly_convex else 0.03 * c.g_yy
-        return ACCURACY * min(1.0, flat if self.shortcut else flat**2) / max(1.0, c.g_xy)
+        return LOWER_ACCURACY * min(1.0, flat if self.shortcut else flat**2) / max(1.0, c.g_xy)
 
     def run(self, run: Run) -> None:
         """Iterate until the measures are small."""
-        problem = set_up(run)
-        o, x, y = problem.oracle, problem.x, problem.y
-        w, state, measures, work = np.zeros(o.n_y), np.zeros(6), np.zeros(3), problem.work(11)
-        state[5] = 1.0  # no slope in x is known yet
-        probe(work, 4, run.seed)
-        settings = np.array(
-            [
-                given(self.step_size),
-                given(self.lower_step),
-                given(self.shadow_step),
-                self.lower_steps or 500,
-                self.shadow_steps or 50000,
-                ACCURACY if self.lower_steps is None else 0.0,
-                float(self.shortcut),
-                float(self.shadow_steps is None if self.keep_shadow is None else self.keep_shadow),
-                self._shadow_accuracy(problem),
-                run.tolerance,
-            ]
+        setup = set_up(run)
+        o, x, y = setup.oracle, setup.x, setup.y
+        state, work = setup.arrays(kernel)
+        w, measures = np.zeros(o.n_y), np.zeros(kernel.N_MEASURES)
+        state[kernel.LAST_SLOPE] = 1.0  # none is known yet
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: given(self.step_x),
+                kernel.STEP_Y: given(self.step_y),
+                kernel.STEP_SHADOW: given(self.step_shadow),
+                kernel.INNER_STEPS: self.inner_steps or MANY_LOWER_STEPS,
+                kernel.SHADOW_STEPS: self.shadow_steps or MANY_SHADOW_STEPS,
+                kernel.ACCURACY: LOWER_ACCURACY if self.inner_steps is None else 0.0,
+                kernel.SHADOW_ACCURACY: self._shadow_accuracy(setup),
+                kernel.IS_SHORTCUT: self.shortcut,
+                kernel.RESTART: self.shadow_steps is not None if self.restart is None else self.restart,
+                kernel.TOLERANCE: run.tolerance,
+            },
         )
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
-        loop, places = problem.loop(galet), problem.x_spec
+        loop = setup.loop(kernel.galet)
 
         def advance(n: int) -> float:
-            return loop(n, *tapes, places, settings, x, y, w, state, measures, work)
+            return loop(n, *tapes, setup.x_spec, settings, x, y, w, state, measures, work)
 
         def lower_excess() -> float:
-            best = y.copy()
-            step, scratch = 1 / max(state[3], 1e-10), problem.work(3)
-            size = o.n_y
+            best, step = y.copy(), 1 / max(state[CURVATURE + ESTIMATE], 1e-10)
+            slope, trial, value = np.zeros(o.n_y), np.zeros(o.n_y), np.zeros(1)
             began = time.perf_counter()
             with np.errstate(invalid="ignore", over="ignore"):
                 here = run.model.g(x, y, run.p)[0]
@@ -104,25 +122,17 @@ class Galet:
             if longest > max(LEAST_SECONDS, MEASURE_SHARE * (began - started)):
                 return np.nan  # a figure for the history must not cost more than the iterations
             descend(
-                o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, scratch[0, :size],
-                scratch[1, :size], scratch[2],
+                o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, slope, trial, value
             )  # fmt: skip
             with np.errstate(invalid="ignore", over="ignore"):
                 return max(0.0, here - run.model.g(x, best, run.p)[0])
 
         def report() -> dict[str, float]:
             return {
-                "value": run.model.f(x, y, run.p)[0],
-                "R_x": measures[0],
-                "R_w": measures[1],
+                "R_x": measures[kernel.R_X],
+                "R_w": measures[kernel.R_W],
                 "R_y": lower_excess(),
             }
 
-        run.watch(x, y)
         started = time.perf_counter()
-        try:
-            run_in_slices(
-                run, advance, max_iterations=self.max_steps, tolerance=run.tolerance, report=report
-            )
-        finally:
-            finish(problem, self.name, x, y)
+        iterate_until_small(setup, self.name, advance, x=x, y=y, max_steps=self.max_steps, report=report)

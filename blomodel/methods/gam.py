@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.kernels.loops.gam import gam
+from blomodel.kernels.loops import gam as kernel
+from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constrained import ConstrainedLower
+from blomodel.methods.first_order.frame import first_order_run
 from blomodel.methods.requirements.needs import formula_for_x, small_kkt_matrix
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
@@ -18,6 +20,8 @@ from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.search.projected_descent import ProjectedDescent
 from blomodel.reformulations.forms.reduced_penalty import SAME, shortest_multipliers
 from blomodel.solvers.answer import InnerStatus
+
+LOWER_TOLERANCE = 1e-10  # residual of the KKT conditions at which a lower solve ends
 
 
 @method
@@ -53,9 +57,11 @@ class Gam:
     )
     needs: ClassVar[tuple[Need, ...]] = (small_kkt_matrix, formula_for_x)
 
-    step_size: float | None = setting(None, "step in x; None: by a line search", minimum=0.0)
+    step_x: float | None = setting(
+        None, "step in x; None: by a line search", aliases=("step_size",), above=0.0
+    )
     max_steps: int = setting(1000, "largest number of steps in x", minimum=1)
-    newton_steps: int = setting(30, "active set steps of each lower solve", minimum=1)
+    newton_steps: int = setting(30, "active set steps of each lower solve", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
@@ -63,39 +69,49 @@ class Gam:
         n_x, n_y, n_rows = run.model.x.size, run.model.y.size, lower.n_rows
         x, y, weights = lower.start()
         oracle = lower.oracle
-        settings = np.array([self.step_size or 0.0, 1e-10, float(self.newton_steps), 1.0])
-        memory = np.array([1.0, float(run.model.f(x, y, run.p)[0]), 0.0, 0.0, 0.0])
-        space = np.zeros((21, max(n_x, n_y + n_rows, n_rows + 1, 1)))
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: given(self.step_x),
+                kernel.TOLERANCE: LOWER_TOLERANCE,
+                kernel.NEWTON_STEPS: self.newton_steps,
+                kernel.ENDS_WITHOUT_ANSWER: 1.0,
+            },
+        )
+        memory = np.zeros(kernel.N_MEMORY)
+        memory[kernel.NEXT_STEP] = 1.0
+        memory[kernel.VALUE] = float(run.model.f(x, y, run.p)[0])
+        space = np.zeros((kernel.N_ROWS, max(n_x, n_y + n_rows, n_rows + 1, 1)))
         matrix = np.zeros((n_y + n_rows, n_y + n_rows))
-        trial = space[12, :n_x]
+        trial = space[kernel.TRIAL_X, :n_x]
+
+        def n_done() -> int:
+            return int(memory[kernel.DONE])
 
         def loop(count: int) -> float:
-            done = int(memory[3])
-            residual = gam(
+            before = n_done()
+            residual = kernel.gam(
                 count, oracle.f, oracle.f_grad_x, oracle.f_grad_y, lower.both, lower.slope_x,
                 lower.slope_y, lower.curve_xy, lower.curve_yy, lower.x_set.spec, lower.low, settings, x,
                 y, weights, memory, space, matrix,
             )  # fmt: skip
-            if memory[4] == 1.0 and run.solve_lower(trial, y)[0].status.has_point:
+            ended_early = memory[kernel.IS_WITHOUT_ANSWER] == 1.0
+            if ended_early and run.model.solve_lower(trial, run.p, y)[0].status.has_point:
                 # Only the active set method found no answer there: shorter steps will do.
-                settings[3], memory[4] = 0.0, 0.0
-                return loop(count + done - int(memory[3]))
+                settings[kernel.ENDS_WITHOUT_ANSWER] = memory[kernel.IS_WITHOUT_ANSWER] = 0.0
+                return loop(count + before - n_done())
             return float(residual)
 
-        run.watch(x, y)
-        try:
+        with first_order_run(lower, self.name, x, y):
             run_in_slices(
                 run,
                 loop,
                 max_iterations=self.max_steps,
                 tolerance=run.tolerance * 0.1,
-                report=lambda: {"value": float(memory[1])},
+                report=lambda: {"value": float(memory[kernel.VALUE])},
+                n_done=n_done,
             )
-        finally:
-            # The last slice may have ended early.
-            run.iterations = int(memory[3])
-            lower.propose(x, y, self.name)
-        if memory[4] == 1.0:
+        if memory[kernel.IS_WITHOUT_ANSWER] == 1.0:
             self._keep_to_answers(run, x)
 
     def _keep_to_answers(self, run: Run, x: np.ndarray) -> None:
@@ -103,10 +119,10 @@ class Gam:
         run.note(f"{self.name}: its steps led to x without lower answer, so that a solver took over")
         descent = ProjectedDescent(run, self.name, ActiveGradient(run), lambda found: {})
         try:
-            if self.step_size is None:
+            if self.step_x is None:
                 descent.backtrack(x, 1.0, self.max_steps)
             else:
-                descent.fixed_steps(x, self.step_size, self.max_steps)
+                descent.fixed_steps(x, self.step_x, self.max_steps)
         finally:
             if descent.last is not None:
                 run.propose(descent.last.x, descent.last.y, f"{self.name}, by a solver")

@@ -1,4 +1,4 @@
-"""What implicit-cg and implicit-neumann share: all but the solver of the linear system."""
+"""implicit-cg and implicit-neumann: implicit gradients, by two solvers of the linear system."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.kernels.loops.implicit import implicit
+from blomodel.kernels.loops import implicit as kernel
+from blomodel.methods.first_order.arrays import filled, given
+from blomodel.methods.first_order.constants import LOWER_ACCURACY, MANY_LOWER_STEPS
 from blomodel.methods.first_order.first_order import set_up
-from blomodel.methods.first_order.stages import ACCURACY, finish, given, probe
+from blomodel.methods.first_order.frame import iterate_until_small
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import NOTHING_SPECIAL, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.slices import run_in_slices
+
+MANY_TERMS = 10000  # of the series at most, where they go on until they are small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +33,16 @@ class ImplicitGradient:
     )
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
-    lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
-    lower_steps: int | None = setting(None, "gradient steps in y; None: as many as y needs", minimum=1)
+    step_x: float | None = setting(None, "step in x; None: adaptive", aliases=("step_size",), above=0.0)
+    step_y: float | None = setting(
+        None, "step in y; None: 1/curvature", aliases=("lower_step",), above=0.0
+    )
+    inner_steps: int | None = setting(
+        None,
+        "gradient steps in y; None: as many as y needs",
+        aliases=("lower_steps",),
+        minimum=1,
+    )
     max_steps: int = setting(100000, "largest number of iterations", minimum=1)
 
     def iterate(
@@ -40,42 +50,39 @@ class ImplicitGradient:
         run: Run,
         *,
         is_series: bool,
-        series_step: float | None = None,
+        step_series: float | None = None,
         linear_steps: int,
         linear_tolerance: float,
     ) -> None:
         """Run the loop with conjugate gradients or a Neumann series."""
-        problem = set_up(run)
-        o, x, y = problem.oracle, problem.x, problem.y
-        v, state, work = np.zeros(o.n_y), np.zeros(6), problem.work(12)
-        state[5] = 1.0  # no slope in x is known yet
-        probe(work, 4, run.seed)
-        settings = np.array(
-            [
-                given(self.step_size),
-                given(self.lower_step),
-                given(series_step),
-                self.lower_steps or 500,
-                linear_steps,
-                linear_tolerance,
-                ACCURACY if self.lower_steps is None else 0.0,
-                float(is_series),
-                run.tolerance,
-            ]
+        setup = set_up(run)
+        o, x, y, v = setup.oracle, setup.x, setup.y, np.zeros(setup.oracle.n_y)
+        state, work = setup.arrays(kernel)
+        state[kernel.LAST_SLOPE] = 1.0  # none is known yet
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: given(self.step_x),
+                kernel.STEP_Y: given(self.step_y),
+                kernel.STEP_SERIES: given(step_series),
+                kernel.INNER_STEPS: self.inner_steps or MANY_LOWER_STEPS,
+                kernel.LINEAR_STEPS: linear_steps,
+                kernel.LINEAR_TOLERANCE: linear_tolerance,
+                kernel.ACCURACY: LOWER_ACCURACY if self.inner_steps is None else 0.0,
+                kernel.IS_SERIES: is_series,
+                kernel.TOLERANCE: run.tolerance,
+            },
         )
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
-        loop, places = problem.loop(implicit), problem.x_spec
-        run.watch(x, y)
-        try:
-            run_in_slices(
-                run,
-                lambda n: loop(n, *tapes, places, settings, x, y, v, state, work),
-                max_iterations=self.max_steps,
-                tolerance=run.tolerance,
-                report=lambda: {"value": run.model.f(x, y, run.p)[0]},
-            )
-        finally:
-            finish(problem, self.name, x, y)
+        loop = setup.loop(kernel.implicit)
+        iterate_until_small(
+            setup,
+            self.name,
+            lambda n: loop(n, *tapes, setup.x_spec, settings, x, y, v, state, work),
+            x=x,
+            y=y,
+            max_steps=self.max_steps,
+        )
 
 
 @method
@@ -99,7 +106,7 @@ class ImplicitCg(ImplicitGradient):
 
     linear_steps: int = setting(100, "largest number of conjugate gradient steps", minimum=1)
     linear_tolerance: float = setting(
-        1e-10, "relative residual at which conjugate gradients stop", minimum=0.0
+        1e-10, "relative residual at which conjugate gradients stop", minimum=0.0, own=True
     )
 
     def run(self, run: Run) -> None:
@@ -129,15 +136,23 @@ class ImplicitNeumann(ImplicitGradient):
         "inner gradient steps in y, as many Hessian-vector products as terms, one step in x"
     )
 
-    series_step: float | None = setting(None, "eta; None: 0.9/curvature", minimum=0.0)
-    n_terms: int | None = setting(None, "Q, terms of the series; None: until they are small", minimum=1)
+    step_series: float | None = setting(
+        None,
+        "step eta of the series; None: 0.9/curvature",
+        aliases=("eta", "series_step"),
+        above=0.0,
+        own=True,
+    )
+    linear_steps: int | None = setting(
+        None, "Q, terms of the series; None: until they are small", aliases=("Q", "n_terms"), minimum=1
+    )
 
     def run(self, run: Run) -> None:
         """Iterate until the projected implicit gradient is small."""
         self.iterate(
             run,
             is_series=True,
-            series_step=self.series_step,
-            linear_steps=self.n_terms or 10000,
-            linear_tolerance=1e-9 if self.n_terms is None else 0.0,
+            step_series=self.step_series,
+            linear_steps=self.linear_steps or MANY_TERMS,
+            linear_tolerance=1e-9 if self.linear_steps is None else 0.0,
         )

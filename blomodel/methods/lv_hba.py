@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.passes.derivatives import hessian
-from blomodel.kernels.loops.lv_hba import lv_hba
+from blomodel.kernels.loops import lv_hba as kernel
 from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron
+from blomodel.methods.first_order.arrays import filled
 from blomodel.methods.first_order.constrained import ConstrainedLower, spectral_norm
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian, Weights
 from blomodel.methods.requirements.needs import affine_rows
@@ -63,13 +64,13 @@ class LvHba(ProximalLagrangian):
         x, y, multipliers = lower.start()
         point, theta, z = np.concatenate([x, y]), y.copy(), multipliers.copy()
         settings = self._settings(lower, x, y, multipliers[1:])
-        rows = _set_of_both_levels(run, settings[-1])
-        low, memory, n_x = self.smallest_multipliers(lower), np.zeros(1), x.size
-        space = np.zeros((7, max(point.size, lower.n_rows + 1)))
+        rows = _set_of_both_levels(run, settings[kernel.UNIT])
+        low, memory, n_x = self.smallest_multipliers(lower), np.zeros(kernel.N_MEMORY), x.size
+        space = np.zeros((kernel.N_ROWS, max(point.size, lower.n_rows + 1)))
         oracle = lower.oracle
 
         def loop(count: int) -> float:
-            return lv_hba(
+            return kernel.lv_hba(
                 count, oracle.f_grad_x, oracle.f_grad_y, lower.both, lower.slope_x, lower.slope_y, rows,
                 low, settings, point, theta, multipliers, z, memory, space,
             )  # fmt: skip
@@ -80,38 +81,38 @@ class LvHba(ProximalLagrangian):
             loop,
             x=point[:n_x],
             y=point[n_x:],
-            state=(point, theta, multipliers, z),
-            steps=settings[:4],
-            c=settings[6],
-            memory=memory,
+            state=(point, theta, multipliers, z, memory),
+            steps=settings[: kernel.N_STEPS],
+            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.penalty_power,
         )
 
     def _settings(
         self, lower: ConstrainedLower, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
     ) -> np.ndarray:
         w = self.weights(lower, x, y, multipliers)
-        pull = w.size.curvature_y + 1 / w.gamma_1
+        pull = w.size.curvature_y + 1 / w.proximal
         steep, unit = _steepness(lower, w, x, y)
-        if self.step_size is not None:
+        if self.step_x is not None:
             unit = 1.0  # the paper's step is for (x, y) as they are
         # The paper has one step for theta and lambda; the default is in the scale in which rows and
         # curvature are of one size.
         eta, eta_dual = self.step_theta, self.step_theta
         if eta is None or eta_dual is None:
-            eta, eta_dual = 0.25 / pull, 0.25 * w.gamma_2
-        return np.array(
-            [
-                self.step_size or 0.25 / steep,
-                self.step_z or 0.5 * w.gamma_2,
-                eta,
-                eta_dual,
-                w.gamma_1,
-                w.gamma_2,
-                w.c,
-                self.exponent,
-                self.multiplier_bound,
-                unit,
-            ]
+            eta, eta_dual = 0.25 / pull, 0.25 * w.proximal_multiplier
+        return filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: self.step_x or 0.25 / steep,
+                kernel.STEP_MULTIPLIER: self.step_multiplier or 0.5 * w.proximal_multiplier,
+                kernel.STEP_THETA: eta,
+                kernel.STEP_ASCENT: eta_dual,
+                kernel.PROXIMAL: w.proximal,
+                kernel.PROXIMAL_MULTIPLIER: w.proximal_multiplier,
+                kernel.PENALTY: w.penalty,
+                kernel.PENALTY_POWER: self.penalty_power,
+                kernel.MULTIPLIER_BOUND: self.multiplier_bound,
+                kernel.UNIT: unit,
+            },
         )
 
 
@@ -123,16 +124,16 @@ def _steepness(lower: ConstrainedLower, w: Weights, x: np.ndarray, y: np.ndarray
     model, n_x, point = lower.model, x.size, (x, y, lower.p)
     below, above = (hessian(tape, ("x", "y"), point) for tape in (model.g, model.f))
     parts = [rows.linearise(x, y, lower.p).in_x for rows in (model.lower_in, model.lower_eq)]
-    turning = w.gamma_2 * spectral_norm(sp.vstack(parts)) ** 2  # x moves the multipliers
+    turning = w.proximal_multiplier * spectral_norm(sp.vstack(parts)) ** 2  # x moves the multipliers
     by_x = 2 * spectral_norm(below[:n_x, :n_x]) + turning
-    by_x += spectral_norm(above[:n_x, :n_x]) / (LATER * w.c)
-    own = 2 * w.size.curvature_y + 1 / w.gamma_1
-    by_y = own + spectral_norm(above[n_x:, n_x:]) / w.c
+    by_x += spectral_norm(above[:n_x, :n_x]) / (LATER * w.penalty)
+    own = 2 * w.size.curvature_y + 1 / w.proximal
+    by_y = own + spectral_norm(above[n_x:, n_x:]) / w.penalty
     unit = float(np.clip(np.sqrt(by_y / by_x), 1e-3, 1e3)) if by_x > 0 else 1.0
     scale = sp.diags_array(np.repeat([unit, 1.0], [n_x, y.size]))
     steep = max(2 * spectral_norm(sp.csr_array(scale @ below @ scale)), 2 * w.size.curvature_y)
-    steep += spectral_norm(sp.csr_array(scale @ above @ scale)) / w.c
-    return steep + 1 / w.gamma_1 + turning * unit**2, unit
+    steep += spectral_norm(sp.csr_array(scale @ above @ scale)) / w.penalty
+    return steep + 1 / w.proximal + turning * unit**2, unit
 
 
 def _set_of_both_levels(run: Run, unit: float) -> SetSpec:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.compiler.passes.directions import Direction, Term, point_in
-from blomodel.kernels.loops.meha import meha
+from blomodel.kernels.loops import meha as kernel
 from blomodel.methods.first_order.constants import (
     Constants,
     envelope_curvature,
@@ -17,11 +17,15 @@ from blomodel.methods.first_order.constants import (
     weights_curvature,
 )
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
-from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.first_order.frame import first_order_run
+from blomodel.methods.first_order.stages import penalty_stages, run_stages
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+
+FIRST_WEIGHT = 0.1  # of the stages; for its unit see penalty_stages
+SHARE = 0.9  # of the step that the curvature allows
 
 
 @method
@@ -34,8 +38,8 @@ class Meha:
     .. math:: f(x, y)/c_k + g(x, y) - \min_\theta \{g(x, \theta) + \|\theta - y\|^2/(2\gamma)\},
               \qquad c_k = c\,(k+1)^p.
 
-    Without c the penalty grows in stages, each long enough to settle; without steps they follow from
-    the curvature of f and g.
+    Without a penalty weight c it grows in stages, each long enough to settle; without steps they
+    follow from the curvature of f and g.
     """
 
     name: ClassVar[str] = "meha"
@@ -50,14 +54,27 @@ class Meha:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    c: float | None = setting(None, "first penalty weight; None: grows in stages", minimum=0.0)
-    p: float = setting(0.49, "exponent of c_k = c (k + 1)^p; only with c", minimum=0.0)
-    gamma: float | None = setting(
-        None, "parameter of the Moreau envelope; None: from the curvature of g", minimum=0.0
+    penalty: float | None = setting(
+        None, "first penalty weight c; None: grows in stages", aliases=("c",), above=0.0
     )
-    alpha: float | None = setting(None, "step in x; None: from the curvature", minimum=0.0)
-    beta: float | None = setting(None, "step in y; None: from the curvature", minimum=0.0)
-    eta: float | None = setting(None, "step in theta; None: from the curvature", minimum=0.0)
+    penalty_power: float = setting(
+        0.49, "power p of c_k = c (k + 1)^p; only with a given c", aliases=("p",), minimum=0.0
+    )
+    proximal: float | None = setting(
+        None,
+        "parameter gamma of the Moreau envelope; None: from the curvature of g",
+        aliases=("gamma",),
+        above=0.0,
+    )
+    step_x: float | None = setting(
+        None, "step alpha in x; None: from the curvature", aliases=("alpha",), above=0.0
+    )
+    step_y: float | None = setting(
+        None, "step beta in y; None: from the curvature", aliases=("beta",), above=0.0
+    )
+    step_theta: float | None = setting(
+        None, "step eta in theta; None: from the curvature", aliases=("eta",), above=0.0
+    )
     max_steps: int = setting(200_000, "largest number of iterations for each weight", minimum=1)
 
     def run(self, run: Run) -> None:
@@ -74,12 +91,8 @@ class Meha:
         )
         # The loop moves its points where the slopes read them.
         x, y, theta = (point_in(slopes[0], position) for position in (1, 2, 3))
-        run.watch(x, y)
-        try:
+        with first_order_run(setup, self.name, x, y):
             self._iterate(setup, slopes, x, y, theta)
-        finally:
-            run.evaluations += setup.n_evaluations
-            propose_last(run, x, y, self.name)
 
     def _iterate(
         self,
@@ -90,37 +103,42 @@ class Meha:
         theta: np.ndarray,
     ) -> None:
         run = setup.run
-        settings, state, work = np.zeros(6), np.zeros(1), setup.work(2)
-        amounts, loop = setup.amounts_in(slopes[-1]), setup.loop(meha)
+        settings, state = np.zeros(kernel.N_SETTINGS), np.zeros(kernel.N_STATE)
+        work, loop = setup.work(kernel.N_ROWS), setup.loop(kernel.meha)
+        amounts = setup.amounts_in(slopes[-1])
 
         def iterate(n: int) -> float:
             return loop(
-                n, *slopes, setup.x_spec, setup.y_spec, setup.penalty,
+                n, *slopes, *setup.sets, setup.penalty,
                 settings, x, y, amounts, state, work,
             )  # fmt: skip
 
         def begin(c: float, is_last: bool) -> float:
-            constants = setup.constants_at(x, y)
-            settings[:4] = self.steps(setup, constants, c, x, y)
-            settings[4], settings[5] = c, 0.0 if self.c is None else self.p
-            state[0] = 0.0
+            for place, value in self.steps(setup, setup.constants_at(x, y), c, x, y).items():
+                settings[place] = value
+            settings[kernel.PENALTY] = c
+            settings[kernel.PENALTY_POWER] = 0.0 if self.penalty is None else self.penalty_power
+            state[kernel.DONE] = 0.0
             return 10 * run.tolerance if is_last else max(1e-2, run.tolerance)
+
+        def weight() -> float:
+            return settings[kernel.PENALTY] * (state[kernel.DONE] + 1) ** settings[kernel.PENALTY_POWER]
 
         run_stages(
             run,
             iterate,
-            stages=penalty_stages(setup.constants, 0.1, 1e4) if self.c is None else [self.c],
+            stages=penalty_stages(setup, self.penalty, FIRST_WEIGHT),
             begin=begin,
             state=(x, y, theta),
             max_iterations=self.max_steps,
-            report=lambda: {"c": settings[4] * (state[0] + 1) ** settings[5]},
+            report=lambda: {"c": weight()},
         )
 
     def steps(
         self, setup: FirstOrder, constants: Constants, c: float, x: np.ndarray, y: np.ndarray
-    ) -> tuple[float, float, float, float]:
-        """alpha, beta, eta and gamma for a penalty weight c, where they are not given."""
-        gamma, split = self.gamma, setup.split
+    ) -> dict[int, float]:
+        """The loop's steps and proximal parameter for a penalty weight c, where they are not given."""
+        gamma, split = self.proximal, setup.split
         has_weights = split is not None and split.weights.depends_on("x")
         if gamma is None:
             # Weakly convex g needs gamma < 1 / (2 rho); elsewhere theta must come near the lower answer,
@@ -134,7 +152,10 @@ class Meha:
             coupling += weights_curvature(split, x, y, setup.run.p, gamma, setup.run.seed)
         in_x = constants.f_xx / c + constants.g_xx + coupling
         in_y = constants.f_yy / c + constants.g_yy + 1 / gamma
-        alpha = 0.9 * safe_step(in_x) if self.alpha is None else self.alpha
-        beta = 0.9 * safe_step(in_y) if self.beta is None else self.beta
-        eta = 0.9 * safe_step(constants.g_yy + 1 / gamma) if self.eta is None else self.eta
-        return alpha, beta, eta, gamma
+        in_theta = constants.g_yy + 1 / gamma
+        return {
+            kernel.STEP_X: self.step_x or SHARE * safe_step(in_x),
+            kernel.STEP_Y: self.step_y or SHARE * safe_step(in_y),
+            kernel.STEP_THETA: self.step_theta or SHARE * safe_step(in_theta),
+            kernel.PROXIMAL: gamma,
+        }

@@ -11,13 +11,19 @@ import numpy as np
 
 from blomodel.compiler.passes.derivatives import hessian
 from blomodel.compiler.passes.directions import Term
-from blomodel.errors import BlomodelError, LowerLevelError, ModelError, UnknownSettingError
+from blomodel.errors import BlomodelError, LowerLevelError, ModelError
+from blomodel.kernels.fields import GROWTH, N_PACE, STEP
 from blomodel.kernels.linalg import advance
-from blomodel.kernels.loops.pbgd_free import pbgd_free
+from blomodel.kernels.loops import pbgd_free as kernel
+from blomodel.methods.first_order.arrays import given
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import spectral_norm
 from blomodel.methods.first_order.first_order import FirstOrder, first_point, set_up
-from blomodel.methods.first_order.stages import penalty_stages, propose_last, run_stages
+from blomodel.methods.first_order.frame import first_order_run, propose_end
+from blomodel.methods.first_order.stages import (
+    INNER_SHARE,
+    PenaltyMethod,
+)
 from blomodel.methods.requirements.demands import (
     holds_x_below,
     refuse_kinks_without_prox,
@@ -45,20 +51,20 @@ def own_sets_or_convex(run: Run, method: Any) -> None:
         refuse_kinks_without_prox(run, method)
         projections(run, method)
         return
-    if method.version == "single-loop" or method.inner_steps or method.inner_step_size:
+    if method.version == "single-loop" or method.inner_steps or method.step_y:
         raise ModelError(
             f"{method.name}: lower constraints hold x here, so that y is found by a convex solver over "
-            "Y(x) (the inner-loop version); version='single-loop', inner_steps and inner_step_size "
+            "Y(x) (the inner-loop version); version='single-loop', inner_steps and step_y "
             "are for lower constraints without x."
         )
     refuse_matrix_inequalities(run, method)
     _ = run.model.lower_program  # raises NonconvexLowerError
-    convex_penalised_level(lambda method: method.gamma)(run, method)
+    convex_penalised_level(lambda method: method.penalty)(run, method)
 
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class PbgdFree:
+class PbgdFree(PenaltyMethod):
     r"""Algorithm 3 of the ALT-PBGD paper.
 
     y goes towards a minimiser of f/gamma + g, all the way (inner-loop version) or by one step
@@ -96,22 +102,13 @@ class PbgdFree:
     )
     needs: ClassVar[tuple[Need, ...]] = (own_sets_or_convex,)
 
-    gamma: float | None = setting(None, "penalty weight; None: grows in stages", minimum=0.0)
-    step_size: float | None = setting(None, "step eta in x; None: adaptive", minimum=0.0)
-    inner_step_size: float | None = setting(
-        None, "step in y; None: from the curvature of f / gamma + g", minimum=0.0
-    )
-    version: str = setting("inner-loop", "'inner-loop' or 'single-loop'")
+    first_weight: ClassVar[float] = 1.0
+
+    version: str = setting("inner-loop", "'inner-loop' or 'single-loop'", choices=VERSIONS, own=True)
     inner_steps: int | None = setting(
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
-    max_steps: int = setting(5000, "largest number of iterations for each gamma", minimum=1)
-
-    def __post_init__(self) -> None:
-        if self.version not in VERSIONS:
-            raise UnknownSettingError(
-                f"pbgd-free: version = {self.version!r}; it must be one of {VERSIONS}."
-            )
+    max_steps: int = setting(5000, "largest number of iterations for each penalty weight", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
@@ -121,23 +118,25 @@ class PbgdFree:
         setup = set_up(run, prox=True)
         x, y = setup.x.copy(), setup.y.copy()
         is_still = _has_no_step(run, "alt-pbgd")
-        run.watch(x, y)
         try:
-            if not is_still:
-                self._iterate(setup, x, y)
+            with first_order_run(setup, f"{self.name}, {self.version}", x, y):
+                if not is_still:
+                    self._iterate(setup, x, y)
         finally:
-            run.evaluations = setup.n_evaluations
-            propose_last(run, x, y, f"{self.name}, {self.version}")
             if not is_still:
                 _check_flatness(run, x)
 
+    def inner_accuracy(self, accuracy: float, weight: float) -> float:
+        """Slope at which the inner steps end; here no error of y is multiplied by the weight."""
+        return INNER_SHARE * accuracy
+
     def _run_coupled(self, run: Run) -> None:
-        gammas = STAGES if self.gamma is None else (self.gamma,)
+        weights = STAGES if self.penalty is None else (self.penalty,)
         free, is_still = CoupledFree(run), _has_no_step(run, "blocc")
         try:
-            free.iterate(gammas, self.step_size, 1 if is_still else self.max_steps)
+            free.iterate(weights, self.step_x, 1 if is_still else self.max_steps)
         finally:
-            propose_last(run, free.x, free.y, f"{self.name}, {self.version}")
+            propose_end(run, free.x, free.y, f"{self.name}, {self.version}")
             if free.n_returns:
                 run.note(
                     f"pbgd-free: {free.n_returns} of its steps along grad_x f led to x without lower "
@@ -146,44 +145,31 @@ class PbgdFree:
                 )
             if not is_still:
                 _check_flatness(run, free.x)
-                _check_left_out(run, *free.left_out(gammas[-1]))
+                _check_left_out(run, *free.left_out(weights[-1]))
 
     def _iterate(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
-        run, constants = setup.run, setup.constants
         penalised = setup.direction([Term(setup.g_slope("y")), Term(setup.f_slope("y"), weight=0)])
         upper = setup.direction([Term(setup.f_slope("x"))])
-        settings, work, loop = np.zeros(6), setup.work(), setup.loop(pbgd_free)
-        pace = np.array([safe_step(constants.f_xx), 0.0, 0.0])
+        settings, pace = np.zeros(kernel.N_SETTINGS), np.zeros(N_PACE)
+        work, loop = setup.work(kernel.N_ROWS), setup.loop(kernel.pbgd_free)
+        pace[STEP] = safe_step(setup.constants.f_xx)
         amounts, is_single = setup.amounts(), self.version == "single-loop"
 
         def iterate(n: int) -> float:
             return loop(
-                n, penalised, upper, setup.weights, setup.x_spec, setup.y_spec, setup.penalty,
+                n, penalised, upper, setup.weights, *setup.sets, setup.penalty,
                 settings, x, y, amounts, pace, work,
             )  # fmt: skip
 
-        def begin(gamma: float, is_last: bool) -> float:
-            constants = setup.constants_at(x, y)
-            accuracy = run.tolerance if is_last else max(1e-3, run.tolerance)
-            step = safe_step(constants.g_yy + constants.f_yy / gamma)
-            settings[0] = self.step_size or 0.0
-            settings[1] = self.inner_step_size or step
-            settings[2] = gamma
-            settings[3] = 1 if is_single else self.inner_steps or 1000
-            settings[4] = 0.0 if is_single or self.inner_steps else 0.1 * accuracy
-            settings[5] = float(is_single)
-            pace[1:] = 0.0
-            return accuracy
+        def choose_steps(weight: float) -> None:
+            settings[kernel.IS_SINGLE_LOOP] = float(is_single)
+            if is_single:
+                settings[kernel.INNER_STEPS], settings[kernel.INNER_TOLERANCE] = 1, 0.0
+            if self.step_y is None:
+                constants = setup.constants_at(x, y)  # costs hundreds of gradients
+                settings[kernel.STEP_Y] = safe_step(constants.g_yy + constants.f_yy / weight)
 
-        run_stages(
-            run,
-            iterate,
-            stages=penalty_stages(setup.constants, 1.0, 1e4) if self.gamma is None else [self.gamma],
-            begin=begin,
-            state=(x, y),
-            max_iterations=self.max_steps,
-            report=lambda: {"gamma": settings[2], "step": settings[0] or pace[0]},
-        )
+        self.run_stages(setup, iterate, settings, pace, state=(x, y), choose_steps=choose_steps)
 
 
 def _warn(run: Run, text: str) -> None:
@@ -247,21 +233,22 @@ class CoupledFree:
         self.run, self.n_returns = run, 0
         self.x, self.y = first_point(run)
 
-    def iterate(self, gammas: Sequence[float], step_size: float | None, max_steps: int) -> None:
+    def iterate(self, weights: Sequence[float], step_x: float | None, max_steps: int) -> None:
         """Steps for each penalty weight, from where the last one ended."""
         run, n_x = self.run, self.run.model.x.size
-        self.x, self.y = self._reach(self.x, gammas[0])
+        self.x, self.y = self._reach(self.x, weights[0])
         curvature = spectral_norm(hessian(run.model.f, ("x",), (self.x, self.y, run.p)))
-        pace = np.array([safe_step(curvature), 0.0, 0.0])
+        pace = np.zeros(N_PACE)
+        pace[STEP] = safe_step(curvature)
         old_x, old_slope = np.zeros(n_x), np.zeros(n_x)
-        for gamma in gammas:
-            pace[1:] = 0.0
+        for gamma in weights:
+            pace[GROWTH:] = 0.0
             self.x, self.y = self._reach(self.x, gamma)  # line 3 of Algorithm 3
             for _ in range(max_steps):
                 slope = run.model.f_grad(self.x, self.y, run.p)[:n_x]
                 run.evaluations += 1
                 wish = self.x.copy()
-                step = advance(step_size or 0.0, pace, slope, wish, old_x, old_slope)
+                step = advance(given(step_x), pace, slope, wish, old_x, old_slope)
                 x, y = self._reach(wish, gamma)  # line 4, and line 3 of the next iteration
                 moved = float(np.abs(x - self.x).max(initial=0)) / step
                 self.x, self.y = x, y

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from blomodel.errors import UnknownSettingError
+from blomodel.kernels.fields import N_FIGURES
 from blomodel.kernels.linalg import descend
-from blomodel.kernels.loops.perturbed_gd import ROOT, SQUARE, perturbed_gd
+from blomodel.kernels.loops import perturbed_gd as kernel
+from blomodel.methods.first_order.arrays import filled
 from blomodel.methods.first_order.barrier import run_barrier
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import set_up
@@ -18,7 +19,8 @@ from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
-CHOICES = {"square": SQUARE, "root": ROOT}
+WARM_STEPS = 10000  # at most, before the first iteration
+RULES = {"square": kernel.SQUARE, "root": kernel.ROOT}
 
 
 @method
@@ -46,72 +48,91 @@ class PerturbedGd:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    rho: str = setting("square", "'square' (Theorem 4.2) or 'root' (Theorem 4.5)")
-    step_size: float | None = setting(
-        None, "gamma; None: from the curvatures, then smaller in stages", minimum=0.0
+    rate_rule: str = setting(
+        "square",
+        "rho: 'square' (Theorem 4.2) or 'root' (Theorem 4.5)",
+        aliases=("rho",),
+        choices=tuple(RULES),
+        own=True,
     )
-    alpha: float | None = setting(
-        None, "weight of rho; None: the largest that Theorem 4.2 allows as step", minimum=0.0
+    step_x: float | None = setting(
+        None,
+        "step gamma in (x, y); None: from the curvatures, then smaller in stages",
+        aliases=("gamma", "step_size"),
+        above=0.0,
     )
-    warm_start: float = setting(
-        1.0, "C_0: y begins where the squared lower slope is at most alpha^2 C_0", minimum=0.0
+    rate: float | None = setting(
+        None,
+        "weight alpha of rho; None: the largest that Theorem 4.2 allows as step",
+        aliases=("alpha",),
+        above=0.0,
+        own=True,
+    )
+    start_accuracy: float = setting(
+        1.0,
+        "C_0: y begins where the squared lower slope is at most alpha^2 C_0",
+        aliases=("C_0", "warm_start"),
+        minimum=0.0,
+        own=True,
     )
     max_steps: int = setting(1000000, "largest number of iterations", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate, in stages where the step is not given."""
-        if self.rho not in CHOICES:
-            raise UnknownSettingError(
-                f"perturbed-gd: rho = {self.rho!r} is none of {', '.join(map(repr, CHOICES))}."
-            )
-        problem = set_up(run)
-        o, x, y, c = problem.oracle, problem.x, problem.y, problem.constants
-        work, figures = problem.work(11), np.zeros(3)
+        setup = set_up(run)
+        o, x, y, c = setup.oracle, setup.x, setup.y, setup.constants
+        work, figures = setup.work(kernel.N_ROWS), np.zeros(N_FIGURES)
         curvature_f = c.f_xx + c.f_yy + c.f_xy
         curvature_h = 2 * (c.g_yy**2 + c.g_xy**2)
-        alpha = self.alpha
+        alpha = self.rate
         if alpha is None:
             # The largest alpha that may be the step too in Theorem 4.2: alpha = 1/(L_f + alpha L_h).
             root = np.sqrt(curvature_f**2 + 4 * curvature_h)
             alpha = safe_step((curvature_f + root) / 2)
-        step = self.step_size
+        step = self.step_x
         if step is None:
             step = min(alpha, safe_step(curvature_f + alpha * curvature_h))
-        warm = alpha * np.sqrt(self.warm_start / max(1, o.n_y))
-        scratch = problem.work(3)
-        descend(
-            o.g, o.g_grad_y, x, y, safe_step(c.g_yy), False, 10000, warm, scratch[0, : o.n_y],
-            scratch[1, : o.n_y], scratch[2],
-        )  # fmt: skip
-        first_h = float(scratch[0, : o.n_y] @ scratch[0, : o.n_y])
+        warm = alpha * np.sqrt(self.start_accuracy / max(1, o.n_y))
+        slope, trial, value = np.zeros(o.n_y), np.zeros(o.n_y), np.zeros(1)
+        first_step = safe_step(c.g_yy)
+        descend(o.g, o.g_grad_y, x, y, first_step, False, WARM_STEPS, warm, slope, trial, value)
+        first_h = float(slope @ slope)
         pull = float(np.linalg.norm(run.model.f_grad(x, y, run.p)))
-        if self.alpha is None:
+        if self.rate is None:
             # A start that is exact by luck would leave the second choice of rho without any force.
             first_h = max(first_h, 1e-12)
         tapes = (o.f_grad_x, o.f_grad_y, o.g_grad_y, o.g_hessian_y, o.g_cross)
-        loop, places = problem.loop(perturbed_gd), problem.x_spec
-
-        is_free = not run.model.upper_constraints
+        loop = setup.loop(kernel.perturbed_gd)
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: step,
+                kernel.RATE: alpha,
+                kernel.RATE_RULE: RULES[self.rate_rule],
+                kernel.FIRST_H: first_h,
+                kernel.IS_FREE: setup.has_free_x,
+            },
+        )
 
         def advance(n: int, step: float) -> float:
             share = alpha
-            if self.alpha is None and self.rho == "root":
+            if self.rate is None and self.rate_rule == "root":
                 # Only alpha sqrt(h0) counts. (8b) makes up for the pull of f, so that a small part of it
                 # is enough; a larger one widens the zigzag.
                 share = 0.03 * pull / np.sqrt(first_h)
-            elif self.alpha is None:
+            elif self.rate is None:
                 # With gamma the bound gamma <= 1/(L_f + alpha L_h) leaves room for a larger alpha.
                 share = max(alpha, (1 / step - curvature_f) * safe_step(curvature_h))
-            settings = np.array([step, share, CHOICES[self.rho], first_h, is_free])
-            return loop(n, *tapes, places, settings, x, y, figures, work)
+            settings[kernel.STEP_X], settings[kernel.RATE] = step, share
+            return loop(n, *tapes, setup.x_spec, settings, x, y, figures, work)
 
         run_barrier(
-            problem,
+            setup,
             self.name,
             advance,
             figures,
             measure="h",
             step=step,
-            is_given=self.step_size is not None,
+            is_given=self.step_x is not None,
             max_iterations=self.max_steps,
         )

@@ -40,14 +40,20 @@ class ReducedPenaltyMethod:
     )
     capabilities: ClassVar[frozenset[Capability]] = ALL_BUT_NONCONVEX
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
-    needs: ClassVar[tuple[Need, ...]] = (convex_penalised_level(lambda method: method.gamma_last),)
+    needs: ClassVar[tuple[Need, ...]] = (convex_penalised_level(lambda method: method.penalty_last),)
 
-    gamma_first: float = setting(0.1, "smallest penalty weight", minimum=0.0)
-    gamma_last: float = setting(1e4, "largest penalty weight", minimum=0.0)
-    gamma_factor: float = setting(10.0, "growth of the penalty weight", minimum=1.0)
+    penalty_first: float = setting(0.1, "smallest penalty weight", aliases=("gamma_first",), above=0.0)
+    penalty_last: float = setting(1e4, "largest penalty weight", aliases=("gamma_last",), above=0.0)
+    penalty_growth: float = setting(
+        10.0, "growth of the penalty weight", aliases=("gamma_factor",), above=1.0
+    )
     n_starts: int = setting(1, "number of start points", minimum=1)
-    path_tolerance: float = setting(1e-7, "relative slope at which the last gamma stops", minimum=0.0)
-    inner_iterations: int = setting(100, "quasi-Newton steps for each gamma", minimum=1)
+    path_tolerance: float = setting(
+        1e-7, "relative slope at which the last penalty weight stops", minimum=0.0, own=True
+    )
+    max_steps: int = setting(
+        100, "quasi-Newton steps for each penalty weight", aliases=("inner_iterations",), minimum=1
+    )
 
     def run(self, run: Run) -> None:
         """Follow the path from each start."""
@@ -63,19 +69,19 @@ class ReducedPenaltyMethod:
         """The end of the path from one start, or None where F_gamma cannot be evaluated."""
         penalty = ReducedPenalty(run.model, run.p)
         x, last = start[0], None
-        gamma = self.gamma_first
-        while gamma <= self.gamma_last * (1 + 1e-9):
+        gamma = self.penalty_first
+        while gamma <= self.penalty_last * (1 + 1e-9):
             evaluation = self._minimise(run, penalty, x, gamma)
             if evaluation is None or not evaluation.is_finite:
                 if last is not None:
                     break
                 # f may be nonconvex in y: a larger gamma can make the sum convex again.
-                gamma *= self.gamma_factor
+                gamma *= self.penalty_growth
                 continue
             moved = np.abs(evaluation.x - x).max(initial=0)
             if moved > FAR * (1 + np.abs(start[0]).max(initial=0)):
                 # F_gamma falls without limit while gamma is too small to hold y back.
-                gamma *= self.gamma_factor
+                gamma *= self.penalty_growth
                 continue
             x, last = evaluation.x, evaluation
             run.step(x=x, value=evaluation.value, gap=evaluation.gap, gamma=gamma)
@@ -85,7 +91,7 @@ class ReducedPenaltyMethod:
             is_answer = evaluation.gap <= run.tolerance
             if gamma > 1 and is_answer and moved <= 1e-9 * (1 + np.abs(x).max(initial=0)):
                 break
-            gamma *= self.gamma_factor
+            gamma *= self.penalty_growth
         run.evaluations += penalty.evaluations
         if last is not None:
             run.propose(last.x, last.lower_y, f"reduced penalty, gamma = {last.gamma:g}")
@@ -108,10 +114,10 @@ class ReducedPenaltyMethod:
         if not first.is_finite:
             return None
         # Only the end of the path must be accurate, and there only if nothing polishes it.
-        is_last = gamma * self.gamma_factor > self.gamma_last * (1 + 1e-9)
+        is_last = gamma * self.penalty_growth > self.penalty_last * (1 + 1e-9)
         accuracy = self.path_tolerance if is_last else max(1e-4, self.path_tolerance)
         steepness = 1 + np.abs(first.gradient).max(initial=0)
-        limits = {"tolerance": accuracy * steepness, "max_iterations": self.inner_iterations}
+        limits = {"tolerance": accuracy * steepness, "max_iterations": self.max_steps}
         if has_only_bounds(run):
             found = minimise_in_box(evaluate, x, run.model.bounds(run.p), **limits)
             # A large step of the line search may have met x without a lower answer.

@@ -100,7 +100,7 @@ class GridSearch:
     needs: ClassVar[tuple[Need, ...]] = (few_upper_variables,)
 
     n_points: int = setting(400, "points of each grid, over all variables together", minimum=2)
-    refinements: int = setting(6, "finer grids around the best point", minimum=0)
+    refinements: int = setting(6, "finer grids around the best point", minimum=0, own=True)
 
     def run(self, run: Run) -> None:
         """Search; the points seen until a limit is reached count."""

@@ -5,26 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from blomodel.kernels.loops.unrolled import unrolled
-from blomodel.methods.first_order.first_order import is_free, set_up
-from blomodel.methods.first_order.stages import finish, given, probe, unrolled_steps
+from blomodel.kernels.loops import unrolled as kernel
+from blomodel.methods.first_order.arrays import filled, given
+from blomodel.methods.first_order.frame import iterate_until_small
+from blomodel.methods.first_order.inner_path import InnerPathMethod
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.slices import run_in_slices
 
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class Unrolled:
+class Unrolled(InnerPathMethod):
     """Reverse-mode differentiation of f(x, y_T(x)), with y_T the end of T gradient steps on g(x, .).
 
     Where y lives in a set, each step ends with a projection, which is differentiated too. All T + 1
-    inner points are kept. The steps begin at the last y (``warm_start``) or, as in the first papers,
-    always at the same y.
+    inner points are kept. The steps begin at the last y or, with ``restart`` and as in the first
+    papers, always at the same y.
     """
 
     name: ClassVar[str] = "unrolled"
@@ -45,42 +43,40 @@ class Unrolled:
     )
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_size: float | None = setting(None, "step in x; None: adaptive", minimum=0.0)
-    lower_step: float | None = setting(None, "step in y; None: 1/curvature", minimum=0.0)
-    lower_steps: int | None = setting(
-        None, "T, inner gradient steps; None: 10 times the condition number, or 100", minimum=1
+    inner_steps: int | None = setting(
+        None,
+        "T, inner gradient steps; None: 10 times the condition number, or 100",
+        aliases=("T", "lower_steps"),
+        minimum=1,
     )
-    warm_start: bool = setting(True, "begin the inner steps at the last y")
-    max_steps: int = setting(20000, "largest number of iterations", minimum=1)
+    restart: bool = setting(
+        False,
+        "whether the inner steps begin at the first y in every iteration, not at the last one",
+        opposites=("warm_start",),
+    )
 
     def run(self, run: Run) -> None:
         """Iterate until the projected gradient is small."""
-        problem = set_up(run)
-        o, x, y = problem.oracle, problem.x, problem.y
-        state, work = np.zeros(5), problem.work(12)
-        probe(work, 4, run.seed)
-        n_steps = unrolled_steps(problem, self.lower_steps)
-        path = np.zeros((n_steps + 1, o.n_y))
-        path[0] = y
-        settings = np.array(
-            [
-                given(self.step_size),
-                given(self.lower_step),
-                n_steps,
-                float(self.warm_start),
-                float(is_free(problem)),
-            ]
+        setup, path = self.set_up(run)
+        o, x, y = setup.oracle, setup.x, setup.y
+        state, work = setup.arrays(kernel)
+        settings = filled(
+            kernel.N_SETTINGS,
+            {
+                kernel.STEP_X: given(self.step_x),
+                kernel.STEP_Y: given(self.step_y),
+                kernel.INNER_STEPS: len(path) - 1,
+                kernel.RESTART: self.restart,
+                kernel.IS_FREE: setup.has_free_y,
+            },
         )
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
-        loop, places = problem.loop(unrolled), (problem.x_spec, problem.y_spec)
-        run.watch(x, y)
-        try:
-            run_in_slices(
-                run,
-                lambda n: loop(n, *tapes, *places, settings, x, y, path, state, work),
-                max_iterations=self.max_steps,
-                tolerance=run.tolerance,
-                report=lambda: {"value": run.model.f(x, y, run.p)[0]},
-            )
-        finally:
-            finish(problem, self.name, x, y)
+        loop = setup.loop(kernel.unrolled)
+        iterate_until_small(
+            setup,
+            self.name,
+            lambda n: loop(n, *tapes, *setup.sets, settings, x, y, path, state, work),
+            x=x,
+            y=y,
+            max_steps=self.max_steps,
+        )

@@ -46,7 +46,7 @@ class ValueCuts:
     needs: ClassVar[tuple[Need, ...]] = ()
 
     n_starts: int = setting(6, "start points in x", minimum=1)
-    max_rounds: int = setting(10, "rounds of relaxation and cut", minimum=1)
+    max_rounds: int = setting(10, "rounds of relaxation and cut", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
         """Cut until the lower level agrees, with the KKT conditions and then without."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blomodel.methods.run.registry import method_classes, methods
+from blomodel.methods.run.settings import resolve, words_of
 from blomodel.text.html import table, verdict
 from blomodel.text.layout import array, number, seconds
 
@@ -45,12 +47,36 @@ def value_rows(values: dict[str, np.ndarray]) -> list[tuple[str, ...]]:
     return [(escape(name), escape(array(value, 6))) for name, value in values.items()]
 
 
-def settings_rows(settings: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What solve() was given; None is written as what it means."""
+def settings_rows(solution: Solution) -> list[tuple[str, ...]]:
+    """What solve() was given beside the settings of its method; None is written as what it means."""
+    cls = method_classes().get(solution.method)
+    words = {} if cls is None else words_of(cls)
     return [
         (escape(name), "none" if value is None else escape(_shown(value)))
-        for name, value in settings.items()
+        for name, value in solution.settings.items()
+        if name not in words
     ]
+
+
+def method_settings(solution: Solution) -> str:
+    """A table of the method's settings: value, default, other names and meaning; empty without any."""
+    info = next((info for info in methods() if info.name == solution.method), None)
+    if info is None or not info.settings:
+        return ""
+    cls = method_classes()[info.name]
+    words = words_of(cls)
+    given = resolve(cls, {key: value for key, value in solution.settings.items() if key in words})
+    rows = [
+        (
+            escape(name),
+            escape(_chosen(given.get(name, default))),
+            escape(_chosen(default)),
+            escape(", ".join(info.aliases[name])),
+            escape(meaning),
+        )
+        for name, (default, meaning) in info.settings.items()
+    ]
+    return table(rows, (f"setting of {escape(info.name)}", "value", "default", "also", "meaning"))
 
 
 def time_line(solution: Solution) -> str:
@@ -66,6 +92,10 @@ def effort_line(solution: Solution) -> str:
     """Iterations and evaluations in words."""
     counts = {"iteration": solution.iterations, "evaluation": solution.evaluations}
     return ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
+
+
+def _chosen(value: Any) -> str:
+    return "automatic" if value is None else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -13,7 +13,7 @@ from latex2mathml.converter import convert
 
 from blomodel.certification.certificate_text import certificate_html
 from blomodel.report.convergence import plot_convergence
-from blomodel.report.html import effort_line, settings_rows, time_line, value_rows
+from blomodel.report.html import effort_line, method_settings, settings_rows, time_line, value_rows
 from blomodel.report.problem_plot import plot_problem
 from blomodel.text import html
 from blomodel.text.layout import number
@@ -69,10 +69,10 @@ def report_page(solution: Solution) -> str:
         parts.append(_section("Structure", html.facts_html(about.facts)))
     parts.append(_section("What was chosen and why", _choice(solution)))
     parts += _pictures(solution)
-    settings = [*settings_rows(solution.settings), ("time", time_line(solution))]
+    settings = [*settings_rows(solution), ("time", time_line(solution))]
     if about is not None:
         settings += [(f"parameter {escape(n)}", f"{k} numbers") for n, k in about.parameters.items()]
-    parts.append(_section("Settings and time", html.table(settings)))
+    parts.append(_section("Settings and time", html.table(settings) + method_settings(solution)))
     if about is not None:
         parts.append(_section("Versions", html.table(about.versions.items())))
     body = "\n".join(parts)

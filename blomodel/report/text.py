@@ -83,10 +83,7 @@ def methods(entries: Sequence[MethodInfo]) -> str:
             ("source", entry.reference),
         ]
         lines += [("package", extra.how_to_install) for extra in entry.packages]
-        lines += [
-            ("setting", f"{name} = {default!r}: {meaning}")
-            for name, (default, meaning) in entry.settings.items()
-        ]
+        lines += [("setting", line) for line in entry.setting_lines()]
         parts.append("\n".join([entry.name, *(f"  {word:<7}  {line}" for word, line in lines)]))
     return "\n\n".join(parts)
 

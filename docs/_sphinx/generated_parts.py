@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import blomodel as bm
 from blomodel import errors
 from blomodel.methods.run.registry import MethodInfo, method_classes
+from blomodel.methods.run.settings import VOCABULARY
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import SOLVERS
 
@@ -104,19 +105,38 @@ def method_text(name: str) -> str:
 
 
 def method_settings(name: str) -> str:
-    """The settings with their defaults and meaning."""
+    """The settings with their other names, defaults and meaning."""
     info = information(name)
     if not info.settings:
         return "## Settings\n\nThis method has none."
     rows = [
-        [f"`{key}`", f"`{default!r}`", cell(meaning)]
+        [f"`{key}`", names(info.aliases[key]), f"`{default!r}`", cell(meaning)]
         for key, (default, meaning) in info.settings.items()
     ]
     note = "The defaults need no change in most cases."
     if any(default is None for default, _ in info.settings.values()):
         note = "Where the default is `None`, the method chooses by itself."
-    head = table(["setting", "default", "meaning"], rows)
-    return f"## Settings\n\nPass them to `solve()`. {note}\n\n{head}"
+    head = table(["setting", "also", "default", "meaning"], rows)
+    words = "[The words](index.md#words-for-settings) mean the same in all methods."
+    return f"## Settings\n\nPass them to `solve()`. {note} {words}\n\n{head}"
+
+
+def names(words: Sequence[str]) -> str:
+    """Names in the type of code; "not" before one is said in words."""
+    return ", ".join(f"not `{word[4:]}`" if word.startswith("not ") else f"`{word}`" for word in words)
+
+
+def setting_words() -> str:
+    """The vocabulary of settings: what each word means, in which methods, and its other names there."""
+    rows = []
+    for name, word in VOCABULARY.items():
+        users = []
+        for info in bm.methods():
+            if name in info.settings:
+                also = f" ({names(info.aliases[name])})" if info.aliases[name] else ""
+                users.append(f"[{info.name}]({info.name}.md){also}")
+        rows.append([f"`{name}`", word.kind.value, cell(word.meaning), ", ".join(users)])
+    return table(["word", "is a", "meaning", "in the methods (other names there)"], rows)
 
 
 def error_classes() -> list[type[Exception]]:
@@ -175,6 +195,7 @@ PARTS: dict[str, Callable[..., str]] = {
         method_facts,
         method_text,
         method_settings,
+        setting_words,
         error_list,
         status_list,
         solver_table,

@@ -34,7 +34,7 @@ def representation_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, 
         steps = network_steps(data, start, gamma)
         for count in counts:
             with timed() as clock:
-                point = last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
+                point = last_iterate(problem, start, penalty=gamma, max_steps=count, **steps)
             f, g = network_errors(data, *point)
             found = abs(f - best) / first[0], g / first[1]
             _add(table, "H.1 representation learning", gamma, count, found, clock.seconds)
@@ -49,7 +49,7 @@ def cleaning_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, int]) 
         steps = cleaning_steps(data, gamma)
         for count in counts:
             with timed() as clock:
-                point = last_iterate(problem, start, gamma=gamma, max_steps=count, **steps)
+                point = last_iterate(problem, start, penalty=gamma, max_steps=count, **steps)
             f, g = cleaning_errors(data, *point)
             _add(table, "H.2 hyper-cleaning", gamma, count, (f / first[0], g / first[1]), clock.seconds)
     weights = point[0]

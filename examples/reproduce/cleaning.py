@@ -57,25 +57,25 @@ def settings(n_train: int, quick: bool) -> dict[tuple[str, str], tuple[str, dict
     tuned. Every sample counts 1 / n, so that steps in x grow with n.
     """
     n = float(n_train)
-    turns = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0, "step_size": n}
-    galet = {"lower_steps": 5, "lower_step": 0.5, "keep_shadow": True, "max_steps": 300}
-    inner = {"lower_steps": 20, "step_size": 16 * n, "max_steps": 100}
+    turns = {"order": "gauss-seidel", "penalty": 1.0, "inner_steps": 1, "stop_at": 0.0, "step_x": n}
+    galet = {"inner_steps": 5, "step_y": 0.5, "restart": False, "max_steps": 300}
+    inner = {"inner_steps": 20, "step_x": 16 * n, "max_steps": 100}
     rows: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
         ("linear", "pbgd, gauss-seidel"): (
-            "pbgd", {**turns, "inner_step_size": 0.1, "second_step_size": 0.5, "max_steps": 450}
+            "pbgd", {**turns, "step_y": 0.1, "step_y_penalised": 0.5, "max_steps": 450}
         ),
         ("linear", "galet"): (
-            "galet", {**galet, "step_size": 2 * n, "shadow_step": 0.15, "shadow_steps": 20}
+            "galet", {**galet, "step_x": 2 * n, "step_shadow": 0.15, "shadow_steps": 20}
         ),
         ("linear", "bome"): ("bome", {}),
-        ("linear", "iaptt"): ("iaptt", {**inner, "lower_step": 0.1, "start_step": 1.0}),
-        ("linear", "unrolled"): ("unrolled", {**inner, "lower_step": 0.5}),
+        ("linear", "iaptt"): ("iaptt", {**inner, "step_y": 0.1, "step_start": 1.0}),
+        ("linear", "unrolled"): ("unrolled", {**inner, "step_y": 0.5}),
         ("MLP", "pbgd, gauss-seidel"): (
-            "pbgd", {**turns, "inner_step_size": 0.5, "second_step_size": 1.0, "max_steps": 300}
+            "pbgd", {**turns, "step_y": 0.5, "step_y_penalised": 1.0, "max_steps": 300}
         ),
         ("MLP", "galet"): (  # not tuned
             "galet",
-            {**galet, "step_size": 4 * n, "shadow_step": 0.1, "shadow_steps": 5, "max_steps": 100},
+            {**galet, "step_x": 4 * n, "step_shadow": 0.1, "shadow_steps": 5, "max_steps": 100},
         ),
     }  # fmt: skip
     if quick:

@@ -103,16 +103,16 @@ def network_steps(data, start, gamma):
     (train, _, validation, _), (W1, W2) = data, start
     in_first = (_square(validation) + gamma * _square(train)) * _square(W2)
     in_second = _square(validation @ W1) + gamma * _square(train @ W1)
-    inner = {"inner_step_size": 0.5 / _square(train @ W1), "inner_steps": 5}
-    return {"step_size": 0.5 / max(in_first, in_second), **inner}
+    inner = {"step_y": 0.5 / _square(train @ W1), "inner_steps": 5}
+    return {"step_x": 0.5 / max(in_first, in_second), **inner}
 
 
 def cleaning_steps(data, gamma):
     """One step for each block, again half of what the curvature allows."""
     train, _, validation, _ = data
     penalised = _square(validation) + gamma * _square(train)
-    steps = {"inner_step_size": 0.5 / _square(train), "second_step_size": 0.5 / penalised}
-    return {"order": "gauss-seidel", "inner_steps": 1, "step_size": 1.0, **steps}
+    steps = {"step_y": 0.5 / _square(train), "step_y_penalised": 0.5 / penalised}
+    return {"order": "gauss-seidel", "inner_steps": 1, "step_x": 1.0, **steps}
 
 
 def _square(matrix):
@@ -134,8 +134,8 @@ def meha_settings(data, max_steps):
     """
     curvature = np.linalg.norm(data[0][0], 2) ** 2
     return {
-        "c": 30.0, "p": 0.2, "gamma": 1000 / curvature, "alpha": 30.0, "beta": 0.4 / curvature,
-        "eta": 0.5 / curvature, "max_steps": max_steps,
+        "penalty": 30.0, "penalty_power": 0.2, "proximal": 1000 / curvature, "step_x": 30.0,
+        "step_y": 0.4 / curvature, "step_theta": 0.5 / curvature, "max_steps": max_steps,
     }  # fmt: skip
 
 

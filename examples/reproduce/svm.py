@@ -29,8 +29,8 @@ PAPER = {
 # The paper's penalty weight for PBGD-Free, and the same for PBGD-BLOCC; all else by default.
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
-    "blocc": {"gamma": 20.0},
-    "pbgd-free": {"gamma": 20.0},
+    "blocc": {"penalty": 20.0},
+    "pbgd-free": {"penalty": 20.0},
     "lv-hba": {},
     "bic-gaffa": {},
     "gam": {},

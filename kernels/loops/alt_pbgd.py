@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from ..fields import INNER_STEPS, INNER_TOLERANCE, MORE_SETTINGS, PENALTY, STEP_X, STEP_Y
 from ..jit import compiled
 from ..linalg import advance, move_size
 from ..moves import descend, evaluate, set_weight
 from ..projection import project
+
+N_SETTINGS = MORE_SETTINGS  # those of all loops with a penalty weight
+
+# Rows of scratch space
+(
+    OLD_X,  # x and its slope before the step
+    OLD_SLOPE,
+    BEFORE,  # in y: where an inner step began
+    N_ROWS,
+) = range(4)
 
 
 @compiled
@@ -30,14 +41,13 @@ def alt_pbgd(
     lower, penalised, upper: the slopes of (18), (20) and (21) with the weights 1/gamma and gamma, on one
     workspace, of which x is a part. weights: those of the nonsmooth part at x, which are found in
     amounts.
-    settings: step in x (0: adaptive), step in y, gamma, inner steps, inner tolerance.
-    work: 2 rows for x, 1 row for y.
     """
-    eta, step_y, gamma = settings[0], settings[1], settings[2]
-    inner, tolerance = int(settings[3]), settings[4]
+    eta, step_y, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
     n_x = len(x)
-    old_x, old_slope, before = work[0, :n_x], work[1, :n_x], work[2, :n_y]
-    no_amounts = work[0, :0]
+    old_x, old_slope, before = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x], work[BEFORE, :n_y]
+    no_amounts = old_x[:0]
+    # The three slopes share one workspace, and with it their weights: set once, they count for all.
     set_weight(upper, 0, 1.0 / gamma)
     set_weight(upper, 1, gamma)
     residual = 0.0

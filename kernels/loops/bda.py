@@ -5,10 +5,45 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_along, call_at
+from ..fields import (
+    CURVATURE,
+    MORE_ROWS,
+    MORE_STATE,
+    OLD_SLOPE,
+    OLD_X,
+    PACE,
+    PROBE,
+    PRODUCT,
+    SLOPE,
+    SLOPE_Y,
+)
 from ..jit import compiled
 from ..linalg import advance, axpy, copy, lower_curvature, move_size
 from ..projection import project
 from ..tangent import pull_through
+
+# Settings
+(
+    STEP_X,  # 0: adaptive
+    STEP_Y,  # s_l, of g; 0: automatic
+    STEP_Y_UPPER,  # s_u, of f in y
+    UPPER_SHARE,  # a_0, of f in the first inner step
+    INNER_STEPS,  # K
+    IS_FREE,  # 1: y is
+    N_SETTINGS,
+) = range(7)
+
+N_STATE = MORE_STATE
+
+# Rows of scratch space behind the common ones, all in y
+(
+    ADJOINT,
+    IMAGE,
+    BEFORE,  # before a projection
+    AHEAD,
+    BEHIND,
+    N_ROWS,
+) = range(MORE_ROWS, MORE_ROWS + 6)
 
 
 @compiled
@@ -41,28 +76,22 @@ def bda(
 ):
     """Do n iterations; returns the projected gradient in x.
 
-    settings: step in x, step s_l of g (0: automatic), step s_u of f, weight of f, inner steps K,
-    whether y is free. path: K + 1 rows, the first being where the inner steps start. state: pace of x
-    (3), curvature (2).
-    work: rows old x, old slope, slope, product in x; then probe and six vectors in y.
+    path: K + 1 rows, the first being where the inner steps start.
     """
-    alpha, beta, step_f, weight, steps = (
-        settings[0],
-        settings[1],
-        settings[2],
-        settings[3],
-        int(settings[4]),
-    )
+    alpha, beta, step_f = settings[STEP_X], settings[STEP_Y], settings[STEP_Y_UPPER]
+    weight, steps, is_free = settings[UPPER_SHARE], int(settings[INNER_STEPS]), settings[IS_FREE] > 0.0
     n_x, n_y = len(x), len(y)
-    old_x, old_slope, slope, product = work[0, :n_x], work[1, :n_x], work[2, :n_x], work[3, :n_x]
-    probe, slope_y, adjoint, image = work[4, :n_y], work[5, :n_y], work[6, :n_y], work[7, :n_y]
-    before, ahead, behind = work[8, :n_y], work[9, :n_y], work[10, :n_y]
-    is_free = settings[5] > 0.0
+    pace, curvature = state[PACE:CURVATURE], state[CURVATURE:MORE_STATE]
+    old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
+    slope, product = work[SLOPE, :n_x], work[PRODUCT, :n_x]
+    probe, slope_y = work[PROBE, :n_y], work[SLOPE_Y, :n_y]
+    adjoint, image = work[ADJOINT, :n_y], work[IMAGE, :n_y]
+    before, ahead, behind = work[BEFORE, :n_y], work[AHEAD, :n_y], work[BEHIND, :n_y]
     residual = np.inf
     for _ in range(n):
         step_g = beta
         if beta == 0.0:
-            step_g = 1 / lower_curvature(g_hessian, x, path[0], state[3:5], probe, image, 2)
+            step_g = 1 / lower_curvature(g_hessian, x, path[0], curvature, probe, image, 2)
         for t in range(steps):
             share, ahead_y = weight / (t + 1), path[t + 1]
             copy(path[t], ahead_y)
@@ -86,7 +115,7 @@ def bda(
             call_along(g_hessian, x, path[t], adjoint, slope_y)
             axpy(-share * step_f, image, adjoint)
             axpy(-(1 - share) * step_g, slope_y, adjoint)
-        step = advance(alpha, state[:3], slope, x, old_x, old_slope)
+        step = advance(alpha, pace, slope, x, old_x, old_slope)
         project(x_set, x)
         residual = move_size(x, old_x, step)
     return residual

@@ -7,6 +7,39 @@ from ..lagrangian import evaluate
 from ..linalg import axpy, copy, largest
 from ..projection import project
 
+# Settings; the steps come first
+(
+    STEP_X,  # alpha, of (x, y)
+    STEP_MULTIPLIER,  # beta, of z
+    STEP_THETA,  # eta
+    N_STEPS,
+) = range(4)
+(
+    PROXIMAL,  # gamma_1
+    PROXIMAL_MULTIPLIER,  # gamma_2
+    PENALTY,  # c
+    PENALTY_POWER,  # p
+    MULTIPLIER_BOUND,  # r
+    N_SETTINGS,
+) = range(N_STEPS, N_STEPS + 6)
+
+# Memory
+(
+    DONE,  # iterations so far
+    N_MEMORY,
+) = range(2)
+
+# Rows of scratch space
+(
+    VALUES,  # of (g, rows)
+    MULTIPLIERS,  # (1, those that maximise the gap)
+    D_X,
+    PART_X,
+    D_Y,
+    PART_Y,
+    N_ROWS,
+) = range(7)
+
 
 @compiled
 def bic_gaffa(
@@ -14,21 +47,20 @@ def bic_gaffa(
 ):  # fmt: skip
     """Do n iterations; returns the last move of (x, y), over the step and times the penalty weight.
 
-    z and the multipliers that maximise the gap are kept as (1, multipliers). settings: step of (x, y),
-    step of z, step of theta, gamma_1, gamma_2, c, exponent of c, largest multiplier. memory: number
-    of iterations done.
+    z and the multipliers that maximise the gap are kept as (1, multipliers).
     """
-    alpha, beta, eta, gamma_1, gamma_2 = (
-        settings[0], settings[1], settings[2], settings[3], settings[4],
-    )  # fmt: skip
+    alpha, beta, eta = settings[STEP_X], settings[STEP_MULTIPLIER], settings[STEP_THETA]
+    gamma_1, gamma_2 = settings[PROXIMAL], settings[PROXIMAL_MULTIPLIER]
+    c, power, bound = settings[PENALTY], settings[PENALTY_POWER], settings[MULTIPLIER_BOUND]
     n_x, n_y, n_rows = len(x), len(y), len(low)
-    values, multipliers = space[0, : n_rows + 1], space[1, : n_rows + 1]
-    d_x, part_x, d_y, part_y = space[2, :n_x], space[3, :n_x], space[4, :n_y], space[5, :n_y]
-    residual, empty = 0.0, space[0, :0]
+    values, multipliers = space[VALUES, : n_rows + 1], space[MULTIPLIERS, : n_rows + 1]
+    d_x, part_x = space[D_X, :n_x], space[PART_X, :n_x]
+    d_y, part_y = space[D_Y, :n_y], space[PART_Y, :n_y]
+    residual, empty = 0.0, values[:0]
     multipliers[0] = 1.0
     for _ in range(n):
-        penalty = settings[5] * (memory[0] + 1.0) ** settings[6]  # c_k = c (k + 1)^p
-        memory[0] += 1.0
+        penalty = c * (memory[DONE] + 1.0) ** power  # c_k = c (k + 1)^p
+        memory[DONE] += 1.0
         # theta: one step on L(x, ., z) with the proximal term
         evaluate(slope_y, x, theta, z, empty, d_y)
         for i in range(n_y):
@@ -51,7 +83,7 @@ def bic_gaffa(
         evaluate(both, x, theta, empty, empty, values)
         for k in range(n_rows):
             d_z = (multipliers[k + 1] - z[k + 1]) / gamma_2 - values[k + 1]
-            z[k + 1] = min(max(z[k + 1] - beta * d_z, low[k]), settings[7])
+            z[k + 1] = min(max(z[k + 1] - beta * d_z, low[k]), bound)
         copy(x, part_x)
         axpy(-alpha, d_x, x)
         project(x_set, x)

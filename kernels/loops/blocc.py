@@ -12,12 +12,57 @@ from ..projection import project
 ROUNDING = 1e-12  # relative fall of the dual function that is not seen as one
 HALVINGS = 60
 
+# Settings
+(
+    STEP_X,  # eta
+    PENALTY,  # gamma
+    TOLERANCE,
+    N_SETTINGS,
+) = range(4)
+
+# Settings of the max-min solver
+(
+    IS_FIXED,  # 1: its steps are taken as they are
+    MULTIPLIER_STEPS,  # at most
+    INNER_STEPS,  # of y for each of these, at most
+    INNER_TOLERANCE,
+    N_INNER_SETTINGS,
+) = range(5)
+
+# Memory of a max-min solver
+(
+    STEP_Y,
+    STEP_MULTIPLIER,
+    LAST_RESIDUAL,
+    N_INNER_MEMORY,
+) = range(4)
+
+# Memory of the loop
+(
+    DONE,  # iterations so far
+    N_MEMORY,
+) = range(2)
+
+# Rows of scratch space; those of the max-min solver first
+(
+    EXTRAPOLATED,  # weights with momentum, as the next two of the size of the weights
+    LAST_WEIGHTS,
+    BEST_WEIGHTS,
+    VALUES,  # of (f, g, rows)
+    SLOPE_Y,
+    TRIAL_Y,
+    SLOPE,
+    OTHER_SLOPE,
+    OLD_X,
+    N_ROWS,
+) = range(10)
+
 
 @compiled
 def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slope, trial):
     """One projected gradient step on L(x, ., weights); returns the projected slope's largest entry.
 
-    memory[0] is the step, which is halved where L does not fall as it must, unless it is fixed.
+    memory[STEP_Y] is halved where L does not fall as it must, unless it is fixed.
     """
     empty = slope[:0]
     evaluate(slope_y, x, y, weights, empty, slope)
@@ -27,7 +72,7 @@ def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slo
         level = dot(weights, values)
     for _ in range(HALVINGS):
         copy(y, trial)
-        axpy(-memory[0], slope, trial)
+        axpy(-memory[STEP_Y], slope, trial)
         project(y_set, trial)
         if is_fixed:
             break
@@ -35,11 +80,11 @@ def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slo
         bound = level + ROUNDING * (1.0 + abs(level))
         for i in range(len(y)):
             moved = trial[i] - y[i]
-            bound += slope[i] * moved + 0.5 * moved * moved / memory[0]
+            bound += slope[i] * moved + 0.5 * moved * moved / memory[STEP_Y]
         if dot(weights, values) <= bound:
             break
-        memory[0] *= 0.5
-    moved = move_size(trial, y, memory[0])
+        memory[STEP_Y] *= 0.5
+    moved = move_size(trial, y, memory[STEP_Y])
     copy(trial, y)
     return moved
 
@@ -49,18 +94,17 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
     """Accelerated ascent in the multipliers on min over y of L(x, y, multipliers).
 
     weights: those of f and g in L, then the multipliers, whose smallest values are ``low``.
-    settings: 1 for fixed steps, largest number of steps of the multipliers, of y for each of these,
-    tolerance. memory: step in y, step of the multipliers, last residual.
     """
-    is_fixed, tolerance = settings[0] > 0.0, settings[3]
-    steps, inner = int(settings[1]), int(settings[2])
+    is_fixed, tolerance = settings[IS_FIXED] > 0.0, settings[INNER_TOLERANCE]
+    steps, inner = int(settings[MULTIPLIER_STEPS]), int(settings[INNER_STEPS])
     size = len(weights)
-    ahead, before, best = space[0, :size], space[1, :size], space[2, :size]
-    values, slope, trial = space[3, :size], space[4, : len(y)], space[5, : len(y)]
+    ahead, before = space[EXTRAPOLATED, :size], space[LAST_WEIGHTS, :size]
+    best, values = space[BEST_WEIGHTS, :size], space[VALUES, :size]
+    slope, trial = space[SLOPE_Y, : len(y)], space[TRIAL_Y, : len(y)]
     copy(weights, ahead)
     copy(weights, before)
     copy(weights, best)
-    count, highest, empty = 0.0, -np.inf, space[0, :0]
+    count, highest, empty = 0.0, -np.inf, ahead[:0]
     for _ in range(steps):
         count += 1.0
         share = (count - 1.0) / (count + 2.0)
@@ -76,7 +120,7 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
         if not is_fixed and dual < highest - ROUNDING * (1.0 + abs(highest)):
             # Momentum has gone too far, or, where there was hardly any, the step was too long.
             if count <= 2.0:
-                memory[1] *= 0.5
+                memory[STEP_MULTIPLIER] *= 0.5
             copy(best, weights)
             copy(best, before)
             count = 0.0
@@ -86,9 +130,9 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
         copy(weights, before)
         wrong = moved
         for k in range(2, size):
-            weights[k] = max(ahead[k] + memory[1] * values[k], low[k - 2])
-            wrong = max(wrong, abs(weights[k] - ahead[k]) / memory[1])
-        memory[2] = wrong
+            weights[k] = max(ahead[k] + memory[STEP_MULTIPLIER] * values[k], low[k - 2])
+            wrong = max(wrong, abs(weights[k] - ahead[k]) / memory[STEP_MULTIPLIER])
+        memory[LAST_RESIDUAL] = wrong
         if not wrong > tolerance:
             break
 
@@ -100,12 +144,12 @@ def blocc(
 ):  # fmt: skip
     """Do n iterations of Algorithm 4; returns the projected slope's largest entry.
 
-    settings: step eta, gamma, tolerance. inner: settings of the max-min solver. memory: iterations done.
+    inner: settings of the max-min solver.
     """
-    eta, gamma, tolerance = settings[0], settings[1], settings[2]
+    eta, gamma, tolerance = settings[STEP_X], settings[PENALTY], settings[TOLERANCE]
     n_x = len(x)
-    slope, other, old = space[6, :n_x], space[7, :n_x], space[8, :n_x]
-    empty, moved = space[0, :0], np.inf
+    slope, other, old = space[SLOPE, :n_x], space[OTHER_SLOPE, :n_x], space[OLD_X, :n_x]
+    empty, moved = slope[:0], np.inf
     for _ in range(n):
         max_min(both, slope_y, y_set, low, inner, x, y_lower, lower_weights, lower_memory, space)  # (54)
         max_min(
@@ -118,7 +162,7 @@ def blocc(
         axpy(-eta * gamma, slope, x)
         project(x_set, x)
         moved = move_size(x, old, eta)
-        memory[0] += 1.0
+        memory[DONE] += 1.0
         if not moved > tolerance:
             break
     return moved

@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 from ..calls import call_at
+from ..fields import LAST_WEIGHT, MEAN_DIRECTION, MEAN_MEASURE, N_CURVATURE
 from ..jit import compiled
 from ..linalg import axpy, copy, dot, lower_curvature, move_size
 from ..projection import project
 from ..tangent import barrier_weight, tangent
+
+# Settings
+(
+    STEP_X,  # xi, of (x, y)
+    STEP_Y,  # of the inner steps; 0: automatic
+    INNER_STEPS,  # T
+    BARRIER,  # eta
+    KEEPS_INNER,  # 1: the inner steps go on from their last end, 0: they begin at y
+    IS_FREE,  # 1: x is
+    N_SETTINGS,
+) = range(7)
+
+N_STATE = N_CURVATURE
+
+# Rows of scratch space
+(
+    FIRST_X,
+    F_X,
+    Q_X,
+    OTHER_X,
+    FIRST_Y,
+    F_Y,
+    Q_Y,
+    PROBE,  # in y: vector of the power steps
+    OTHER_Y,
+    OUTSIDE,  # x before its projection
+    ALONG,  # the part of Q_X that moves x
+    AHEAD,  # in x
+    BEHIND,
+    N_ROWS,
+) = range(14)
 
 
 @compiled
@@ -29,23 +61,22 @@ def bome(
 ):
     """Do n iterations; returns the largest entry of their mean direction.
 
-    settings: step xi, step of the inner gradient steps (0: automatic), their number T, eta,
-    whether these go on from their last end, ``inner``; whether x is free.
-    state: memory of the curvature (2). figures: mean of |grad q|^2, mean of |direction|^2, last lambda.
-    work: rows first x, grad_x f, grad_x q, other; then first y, grad_y f, grad_y q, probe, other;
-    then where x was before its projection, the part of grad_x q that moves x, and two more for x.
+    inner: the end of the inner steps. figures: the measure is |grad q|^2.
     """
-    step, beta, steps, eta = settings[0], settings[1], int(settings[2]), settings[3]
-    keeps_inner, is_free = settings[4] > 0.0, settings[5] > 0.0
+    step, beta = settings[STEP_X], settings[STEP_Y]
+    steps, eta = int(settings[INNER_STEPS]), settings[BARRIER]
+    keeps_inner, is_free = settings[KEEPS_INNER] > 0.0, settings[IS_FREE] > 0.0
     n_x, n_y = len(x), len(y)
-    first_x, f_x, q_x, other_x = work[0, :n_x], work[1, :n_x], work[2, :n_x], work[3, :n_x]
-    first_y, f_y, q_y = work[4, :n_y], work[5, :n_y], work[6, :n_y]
-    probe, other_y = work[7, :n_y], work[8, :n_y]
-    outside, along, ahead, behind = work[9, :n_x], work[10, :n_x], work[11, :n_x], work[12, :n_x]
+    first_x, f_x = work[FIRST_X, :n_x], work[F_X, :n_x]
+    q_x, other_x = work[Q_X, :n_x], work[OTHER_X, :n_x]
+    first_y, f_y, q_y = work[FIRST_Y, :n_y], work[F_Y, :n_y], work[Q_Y, :n_y]
+    probe, other_y = work[PROBE, :n_y], work[OTHER_Y, :n_y]
+    outside, along = work[OUTSIDE, :n_x], work[ALONG, :n_x]
+    ahead, behind = work[AHEAD, :n_x], work[BEHIND, :n_x]
     copy(x, outside)
     copy(x, first_x)
     copy(y, first_y)
-    figures[0], figures[1] = 0.0, 0.0
+    figures[MEAN_MEASURE], figures[MEAN_DIRECTION] = 0.0, 0.0
     inner_step = beta
     for k in range(n):
         if beta == 0.0 and k % 10 == 0:
@@ -66,11 +97,11 @@ def bome(
         call_at(f_grad_y, x, y, f_y)
         tangent(x_set, is_free, outside, q_x, along, ahead, behind)
         weight, square = barrier_weight(f_x, f_y, q_x, q_y, along, eta)  # phi = eta |grad q|^2
-        figures[0] += square / n
-        figures[2] = weight
+        figures[MEAN_MEASURE] += square / n
+        figures[LAST_WEIGHT] = weight
         axpy(weight, q_x, f_x)
         axpy(weight, q_y, f_y)
-        figures[1] += (dot(f_x, f_x) + dot(f_y, f_y)) / n
+        figures[MEAN_DIRECTION] += (dot(f_x, f_x) + dot(f_y, f_y)) / n
         axpy(-step, f_x, x)
         axpy(-step, f_y, y)
         copy(x, outside)

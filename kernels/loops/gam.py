@@ -14,15 +14,60 @@ HALVINGS = 30
 ATTEMPTS = 20  # gradients that are mixed at a kink
 GRADIENT_STEPS = 400  # of the augmented Lagrangian, where Newton's method does not contract
 
+# Settings
+(
+    STEP_X,  # 0: by a line search
+    TOLERANCE,  # of the lower solve
+    NEWTON_STEPS,  # of the lower solve, at most
+    ENDS_WITHOUT_ANSWER,  # 1: end at a trial point at which no lower answer is found
+    N_SETTINGS,
+) = range(5)
+
+# Memory
+(
+    NEXT_STEP,  # of the line search
+    VALUE,  # f at the point
+    IS_STUCK,  # 1: no direction falls any more
+    DONE,  # steps taken
+    IS_WITHOUT_ANSWER,  # 1: it ended at a trial point without lower answer, which is left in TRIAL_X
+    N_MEMORY,
+) = range(6)
+
+# Rows of scratch space; those of the lower solve first
+(
+    VALUES,  # of (g, rows)
+    SLOPE_Y,
+    ACTIVE,  # 1 for each row that counts as active, at the point of VALUES
+    UNIT,  # weights of (g, rows)
+    COLUMN,  # in y
+    ROW,
+    RIGHT,  # of the KKT system
+    KEPT_Y,  # the last point from which Newton's method contracted
+    KEPT_WEIGHTS,
+    PART_X,
+    SLOPE,
+    OTHER_SLOPE,  # on the other side of a kink
+    TRIAL_X,
+    TRIAL_Y,
+    TRIAL_WEIGHTS,
+    ACTIVE_AT,  # active where the gradient is taken
+    TRIAL_VALUE,  # one number
+    AT_X,  # where the next gradient is taken: the point itself, then points beyond a kink near it
+    AT_Y,
+    AT_WEIGHTS,
+    ACTIVE_HOME,  # active at the point itself
+    N_ROWS,
+) = range(22)
+
 
 @compiled
 def _answer(both, slope_y, curve_yy, low, x, y, weights, tolerance, steps, space, matrix):
     """Lower answer and multipliers at x by the primal-dual active set method; returns the residual."""
     n_y, n_rows = len(y), len(low)
-    values, slope, active = space[0, : n_rows + 1], space[1, :n_y], space[2, :n_rows]
-    unit, column, row = space[3, : n_rows + 1], space[4, :n_y], space[5, :n_y]
-    right, kept_y, kept = space[6, : n_y + n_rows], space[7, :n_y], space[8, : n_rows + 1]
-    empty = space[0, :0]
+    values, slope, active = space[VALUES, : n_rows + 1], space[SLOPE_Y, :n_y], space[ACTIVE, :n_rows]
+    unit, column, row = space[UNIT, : n_rows + 1], space[COLUMN, :n_y], space[ROW, :n_y]
+    right, kept_y = space[RIGHT, : n_y + n_rows], space[KEPT_Y, :n_y]
+    kept, empty = space[KEPT_WEIGHTS, : n_rows + 1], values[:0]
     residual, stiffness = np.inf, 0.0
     gradient_steps, since, newton_steps = 0, 0, 0
     while True:
@@ -92,8 +137,8 @@ def _answer(both, slope_y, curve_yy, low, x, y, weights, tolerance, steps, space
 def _gradient(slope_x, slope_y, curve_xy, curve_yy, f_x, f_y, x, y, weights, active, out, space, matrix):
     """Gradient of f(x, y(x)) when the rows marked in ``active`` stay active."""
     n_x, n_y, n_rows = len(x), len(y), len(weights) - 1
-    unit, column, row = space[3, : n_rows + 1], space[4, :n_y], space[5, :n_y]
-    right, part, empty = space[6, : n_y + n_rows], space[9, :n_x], space[0, :0]
+    unit, column, row = space[UNIT, : n_rows + 1], space[COLUMN, :n_y], space[ROW, :n_y]
+    right, part, empty = space[RIGHT, : n_y + n_rows], space[PART_X, :n_x], column[:0]
     size = kkt_matrix(slope_y, curve_yy, x, y, weights, active, unit, column, row, matrix)
     evaluate(f_y, x, y, empty, empty, row)
     for i in range(n_y):
@@ -122,18 +167,16 @@ def gam(
 ):  # fmt: skip
     """Do n projected steps along implicit gradients; returns the size of the last unit step.
 
-    settings: fixed step (0: by a line search), tolerance and steps of the lower solve, whether to end at
-    a trial point without lower answer (memory[4] is 1 then, and the point is left in space[12]). memory:
-    step, value of f at the point, 1 when no direction falls any more (0 is returned then), steps taken.
+    It ends before with 0 where it is stuck or without answer, as its memory then says.
     """
-    fixed, tolerance, steps = settings[0], settings[1], int(settings[2])
+    fixed, tolerance, steps = settings[STEP_X], settings[TOLERANCE], int(settings[NEWTON_STEPS])
     n_x, n_y, n_rows = len(x), len(y), len(low)
-    slope, other, trial = space[10, :n_x], space[11, :n_x], space[12, :n_x]
-    try_y, try_weights, active = space[13, :n_y], space[14, : n_rows + 1], space[15, :n_rows]
-    value, values, side = space[16, :1], space[0, : n_rows + 1], space[2, :n_rows]
-    # Where the next gradient is taken: the point itself, then points beyond a kink near it.
-    at_x, at_y, at_weights = space[17, :n_x], space[18, :n_y], space[19, : n_rows + 1]
-    home, empty = space[20, :n_rows], space[0, :0]
+    slope, other, trial = space[SLOPE, :n_x], space[OTHER_SLOPE, :n_x], space[TRIAL_X, :n_x]
+    try_y, try_weights = space[TRIAL_Y, :n_y], space[TRIAL_WEIGHTS, : n_rows + 1]
+    active, side, home = space[ACTIVE_AT, :n_rows], space[ACTIVE, :n_rows], space[ACTIVE_HOME, :n_rows]
+    value, values = space[TRIAL_VALUE], space[VALUES, : n_rows + 1]
+    at_x, at_y, at_weights = space[AT_X, :n_x], space[AT_Y, :n_y], space[AT_WEIGHTS, : n_rows + 1]
+    empty = values[:0]
     residual = np.inf
     for _ in range(n):
         copy(x, at_x)
@@ -164,7 +207,7 @@ def gam(
             axpy(-1.0, x, trial)
             residual = largest(trial)
             is_beyond = False
-            step = fixed if fixed > 0.0 else max(memory[0], SHORTEST)
+            step = fixed if fixed > 0.0 else max(memory[NEXT_STEP], SHORTEST)
             for _ in range(HALVINGS):
                 for i in range(n_x):
                     trial[i] = x[i] - step * slope[i]
@@ -175,14 +218,14 @@ def gam(
                     both, slope_y, curve_yy, low, trial, try_y, try_weights, tolerance, steps, space,
                     matrix,
                 )  # fmt: skip
-                if settings[3] > 0.0 and not wrong <= 100.0 * tolerance:
-                    memory[4] = 1.0
+                if settings[ENDS_WITHOUT_ANSWER] > 0.0 and not wrong <= 100.0 * tolerance:
+                    memory[IS_WITHOUT_ANSWER] = 1.0
                     return 0.0
                 evaluate(f, trial, try_y, empty, empty, value)
                 moved = 0.0
                 for i in range(n_x):
                     moved += (trial[i] - x[i]) ** 2
-                falls = value[0] < memory[1] - 1e-2 * moved / step
+                falls = value[0] < memory[VALUE] - 1e-2 * moved / step
                 if fixed > 0.0 or (falls and wrong <= 100.0 * tolerance):
                     is_better = True
                     break
@@ -202,11 +245,11 @@ def gam(
             if is_better or not is_beyond:
                 break
         if not is_better:
-            memory[2] = 1.0
+            memory[IS_STUCK] = 1.0
             return 0.0
         copy(trial, x)
         copy(try_y, y)
         copy(try_weights, weights)
-        memory[0], memory[1] = 2.0 * step, value[0]
-        memory[3] += 1.0
+        memory[NEXT_STEP], memory[VALUE] = 2.0 * step, value[0]
+        memory[DONE] += 1.0
     return residual

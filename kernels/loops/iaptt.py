@@ -5,10 +5,47 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_at
+from ..fields import (
+    CURVATURE,
+    IS_STARTED,
+    MORE_ROWS,
+    MORE_STATE,
+    OLD_SLOPE,
+    PACE,
+    PROBE,
+    PRODUCT,
+    SLOPE,
+    SLOPE_Y,
+)
+from ..fields import OLD_X as OLD_BOTH
 from ..jit import compiled
 from ..linalg import advance, axpy, copy, move_size
 from ..projection import project
-from .unrolled import go_back, record_falling_path, record_path
+from .unrolled import N_BACK_ROWS, go_back, record_falling_path, record_path
+
+# Settings
+(
+    STEP_X,  # 0: adaptive, then for z too
+    STEP_START,  # of z, the first inner point
+    STEP_Y,  # 0: automatic
+    INNER_STEPS,  # K
+    IS_FREE,  # 1: y is
+    N_SETTINGS,
+) = range(6)
+
+# State behind pace and curvature
+(
+    WORST,  # inner step at which f was largest
+    N_STATE,
+) = range(MORE_STATE, MORE_STATE + 2)
+
+# Rows of scratch space behind the common ones, of which the old point and both slopes are of (x, z)
+(
+    IMAGE,  # in y
+    VALUE,  # one number
+    BACK,  # N_BACK_ROWS rows
+) = range(MORE_ROWS, MORE_ROWS + 3)
+N_ROWS = BACK + N_BACK_ROWS
 
 
 @compiled
@@ -32,20 +69,18 @@ def iaptt(
 ):
     """Do n iterations; returns the projected gradient in (x, z).
 
-    settings: steps in x, z and y (0: automatic), gradient steps K, whether y is free. both: x, then
-    z, the first inner point. path: K + 1 rows. state: pace (3), memory of the curvature (2), the index
-    that was worst.
-    work: rows old, old slope, slope of both; then product in x, probe, two vectors in y, a number; then
-    three rows of ``go_back``.
+    both: x, then z, the first inner point. path: K + 1 rows.
     """
-    alpha, step_z, beta, steps = settings[0], settings[1], settings[2], int(settings[3])
+    alpha, step_z, beta = settings[STEP_X], settings[STEP_START], settings[STEP_Y]
+    steps, is_free = int(settings[INNER_STEPS]), settings[IS_FREE] > 0.0
     n_y = len(y)
     n_x = len(both) - n_y
     size = len(both)
     x, z = both[:n_x], both[n_x:]
-    old, old_slope, slope = work[0, :size], work[1, :size], work[2, :size]
-    product, probe, slope_y = work[3, :n_x], work[4, :n_y], work[5, :n_y]
-    image, value = work[6, :n_y], work[7]
+    pace, curvature = state[PACE:CURVATURE], state[CURVATURE:MORE_STATE]
+    old, old_slope, slope = work[OLD_BOTH, :size], work[OLD_SLOPE, :size], work[SLOPE, :size]
+    product, probe, slope_y = work[PRODUCT, :n_x], work[PROBE, :n_y], work[SLOPE_Y, :n_y]
+    image, value = work[IMAGE, :n_y], work[VALUE]
     adjoint = slope[n_x:]
     residual = np.inf
     for _ in range(n):
@@ -55,7 +90,7 @@ def iaptt(
             record_path(g_grad_y, y_set, x, path, steps, step, slope_y)
         else:
             step = record_falling_path(
-                g, g_grad_y, g_hessian, y_set, x, path, steps, state[3:5], probe, image, slope_y, value
+                g, g_grad_y, g_hessian, y_set, x, path, steps, curvature, probe, image, slope_y, value
             )
         copy(path[steps], y)
         # Pessimistic truncation: the inner point at which f is largest.
@@ -64,12 +99,12 @@ def iaptt(
             call_at(f, x, path[t], value)
             if value[0] > top:
                 worst, top = t, value[0]
-        is_same, state[5] = worst == state[5], worst
+        is_same, state[WORST] = worst == state[WORST], worst
         call_at(f_grad_x, x, path[worst], slope[:n_x])
         call_at(f_grad_y, x, path[worst], adjoint)
         go_back(
-            g_grad_y, g_hessian, g_cross, y_set, settings[4] > 0.0, x, path, worst, step, slope[:n_x],
-            product, adjoint, image, work[8:],
+            g_grad_y, g_hessian, g_cross, y_set, is_free, x, path, worst, step, slope[:n_x],
+            product, adjoint, image, work[BACK:],
         )  # fmt: skip
         if alpha > 0.0:
             copy(both, old)
@@ -81,8 +116,8 @@ def iaptt(
         else:
             # Two slopes tell a curvature only if they belong to the same piece of the maximum.
             if not is_same:
-                state[2] = 0.0
-            step = advance(0.0, state[:3], slope, both, old, old_slope)
+                pace[IS_STARTED] = 0.0
+            step = advance(0.0, pace, slope, both, old, old_slope)
             project(x_set, x)
             project(y_set, z)
             residual = move_size(both, old, step)

@@ -5,6 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_along, call_at
+from ..fields import (
+    CURVATURE,
+    MORE_ROWS,
+    MORE_STATE,
+    OLD_SLOPE,
+    OLD_X,
+    PACE,
+    PROBE,
+    PRODUCT,
+    SLOPE,
+    SLOPE_Y,
+)
 from ..jit import compiled
 from ..linalg import (
     advance,
@@ -16,6 +28,43 @@ from ..linalg import (
     move_size,
 )
 from ..projection import project
+
+# Settings
+(
+    STEP_X,  # 0: adaptive
+    STEP_Y,  # 0: automatic
+    STEP_SERIES,  # 0: automatic
+    INNER_STEPS,  # gradient steps in y, at most
+    LINEAR_STEPS,  # of the linear solve
+    LINEAR_TOLERANCE,
+    ACCURACY,  # of y, relative to the slope in x; 0: all the inner steps are done
+    IS_SERIES,  # 1: sum a series, 0: conjugate gradients
+    TOLERANCE,  # slope in x below which more accuracy is pointless
+    N_SETTINGS,
+) = range(10)
+
+# State behind pace and curvature
+(
+    LAST_SLOPE,  # projected slope in x
+    N_STATE,
+) = range(MORE_STATE, MORE_STATE + 2)
+
+# Rows for y of the linear solve
+(
+    RIGHT,
+    RESIDUAL,
+    DIRECTION,
+    IMAGE,
+    N_LINEAR_ROWS,
+) = range(5)
+
+# Rows of scratch space behind the common ones
+(
+    TRIAL,  # in y
+    LINEAR,  # N_LINEAR_ROWS rows
+) = range(MORE_ROWS, MORE_ROWS + 2)
+VALUE = LINEAR + N_LINEAR_ROWS  # one number
+N_ROWS = VALUE + 1
 
 
 @compiled
@@ -53,7 +102,8 @@ def hypergradient(
 ):
     """slope = grad_x f - g_xy v with H v = grad_y f; v is where conjugate gradients begin."""
     n_y = len(y)
-    right, residual, direction, image = work[0, :n_y], work[1, :n_y], work[2, :n_y], work[3, :n_y]
+    right, residual = work[RIGHT, :n_y], work[RESIDUAL, :n_y]
+    direction, image = work[DIRECTION, :n_y], work[IMAGE, :n_y]
     call_at(f_grad_y, x, y, right)
     if is_series:
         neumann(g_hessian, x, y, right, v, direction, image, step, steps, tolerance)
@@ -68,40 +118,36 @@ def hypergradient(
 def implicit(
     n, f_grad_x, f_grad_y, g, g_grad_y, g_hessian, g_cross, x_set, settings, x, y, v, state, work
 ):
-    """Do n iterations; returns the larger of the projected hypergradient and the lower slope.
-
-    settings: steps in x and y, step of the series (0: automatic), gradient steps, steps of the linear
-    solve, its tolerance, accuracy of the automatic y, whether to sum a series,
-    tolerance, below which accuracy is pointless.
-    state: pace of x (3), memory of the curvature (2), last residual in x.
-    work: rows old x, old slope, slope, product in x; then probe and six vectors in y.
-    """
-    alpha, beta, eta = settings[0], settings[1], settings[2]
-    inner, steps, tolerance, accuracy = int(settings[3]), int(settings[4]), settings[5], settings[6]
-    is_series = settings[7] > 0.0
+    """Do n iterations; returns the larger of the projected hypergradient and the lower slope."""
+    alpha, beta, eta = settings[STEP_X], settings[STEP_Y], settings[STEP_SERIES]
+    inner, accuracy = int(settings[INNER_STEPS]), settings[ACCURACY]
+    steps, tolerance = int(settings[LINEAR_STEPS]), settings[LINEAR_TOLERANCE]
+    is_series = settings[IS_SERIES] > 0.0
     n_x, n_y = len(x), len(y)
-    old_x, old_slope, slope, product = work[0, :n_x], work[1, :n_x], work[2, :n_x], work[3, :n_x]
-    probe, slope_y, trial = work[4, :n_y], work[5, :n_y], work[6, :n_y]
-    solver, value = work[7:11], work[11]
+    pace, memory = state[PACE:CURVATURE], state[CURVATURE:MORE_STATE]
+    old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
+    slope, product = work[SLOPE, :n_x], work[PRODUCT, :n_x]
+    probe, slope_y, trial = work[PROBE, :n_y], work[SLOPE_Y, :n_y], work[TRIAL, :n_y]
+    solver, value = work[LINEAR:VALUE], work[VALUE]
     residual = np.inf
     for _ in range(n):
         curvature = 1.0
         if beta == 0.0 or eta == 0.0:
-            curvature = lower_curvature(g_hessian, x, y, state[3:5], probe, trial, 2)
+            curvature = lower_curvature(g_hessian, x, y, memory, probe, trial, 2)
         step = beta if beta > 0.0 else 1 / curvature
-        goal = accuracy * max(state[5], settings[8])
+        goal = accuracy * max(state[LAST_SLOPE], settings[TOLERANCE])
         below = descend(g, g_grad_y, x, y, step, beta > 0.0, inner, goal, slope_y, trial, value)
         step = eta
         if is_series and eta == 0.0:
             # The power steps approach the curvature from below: a margin keeps the series convergent.
-            step = 0.9 / lower_curvature(g_hessian, x, y, state[3:5], probe, trial, 2)
+            step = 0.9 / lower_curvature(g_hessian, x, y, memory, probe, trial, 2)
         hypergradient(
             f_grad_x, f_grad_y, g_hessian, g_cross, x, y, v, is_series, step, steps, tolerance, slope,
             product, solver,
         )  # fmt: skip
-        step = advance(alpha, state[:3], slope, x, old_x, old_slope)
+        step = advance(alpha, pace, slope, x, old_x, old_slope)
         project(x_set, x)
         moved = move_size(x, old_x, step)
-        state[5] = moved
+        state[LAST_SLOPE] = moved
         residual = max(moved, below)
     return residual

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..fields import INNER_STEPS, INNER_TOLERANCE, MORE_SETTINGS, PENALTY, STEP_X, STEP_Y
 from ..jit import compiled
 from ..linalg import advance, move_size
 from ..moves import descend_with_prox, evaluate, set_point, set_weight
 from ..projection import project
+
+# Settings behind those of all loops with a penalty weight; STEP_X is the step in (x, y)
+(
+    RESTART,  # 1: y_g begins anew in every iteration
+    N_SETTINGS,
+) = range(MORE_SETTINGS, MORE_SETTINGS + 2)
+
+# Rows of scratch space
+(
+    OLD_POINT,  # z and its slope before the step
+    OLD_SLOPE,
+    BEFORE,  # in y: where an inner step began
+    N_ROWS,
+) = range(4)
 
 
 @compiled
@@ -15,15 +30,14 @@ def jnt_pbgd(n, lower, joint, x_set, y_set, nothing, settings, z, n_x, y_g, rest
     """Do n iterations of Algorithm 1; returns the largest entry of the last projected joint slope.
 
     z holds x, then y. lower: g_y at the points x, y. joint: slopes in x and in y at the points x, y_g, y
-    with the weight gamma. settings: step in (x, y) (0: adaptive), step of y_g, gamma, inner steps, inner
-    tolerance, whether y_g begins anew from ``restart`` in every iteration. nothing: an empty penalty.
-    work: 2 rows for z, 1 row for y.
+    with the weight gamma. nothing: an empty penalty. restart: where y_g begins anew.
     """
-    eta, step_y, gamma = settings[0], settings[1], settings[2]
-    inner, tolerance, is_restarted = int(settings[3]), settings[4], settings[5] > 0.0
+    eta, step_y, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
+    is_restarted = settings[RESTART] > 0.0
     x, y = z[:n_x], z[n_x:]
-    old_z, old_slope, before = work[0, : len(z)], work[1, : len(z)], work[2, : len(y_g)]
-    no_amounts = work[0, :0]
+    old_z, old_slope = work[OLD_POINT, : len(z)], work[OLD_SLOPE, : len(z)]
+    before, no_amounts = work[BEFORE, : len(y_g)], old_z[:0]
     set_weight(joint, 0, gamma)
     residual = np.inf
     for _ in range(n):

@@ -7,6 +7,42 @@ from ..lagrangian import evaluate
 from ..linalg import copy, largest
 from ..projection import project
 
+# Settings; the steps come first
+(
+    STEP_X,  # alpha, of (x / unit, y)
+    STEP_MULTIPLIER,  # beta, of z
+    STEP_THETA,  # eta
+    STEP_ASCENT,  # eta, of the multipliers that maximise
+    N_STEPS,
+) = range(5)
+(
+    PROXIMAL,  # gamma_1
+    PROXIMAL_MULTIPLIER,  # gamma_2
+    PENALTY,  # c
+    PENALTY_POWER,  # p
+    MULTIPLIER_BOUND,  # r
+    UNIT,  # of x
+    N_SETTINGS,
+) = range(N_STEPS, N_STEPS + 7)
+
+# Memory
+(
+    DONE,  # iterations so far
+    N_MEMORY,
+) = range(2)
+
+# Rows of scratch space
+(
+    VALUES,  # of (g, rows)
+    PLAIN,  # (1, 0): the weights of g alone
+    D_X,
+    PART_X,
+    D_Y,
+    PART_Y,
+    BEFORE,  # (x, y) before the step
+    N_ROWS,
+) = range(8)
+
 
 @compiled
 def lv_hba(
@@ -15,25 +51,27 @@ def lv_hba(
     """Do n iterations; returns the last move of (x, y), over the step and times the penalty weight.
 
     rows: both levels' constraints as a set of (x / unit, y). point: x, then y. multipliers and z are
-    kept as (1, multipliers). settings: step of (x / unit, y), step of z, step of theta, step of the
-    multipliers, gamma_1, gamma_2, c, exponent of c, largest multiplier, unit. memory: number of
-    iterations done.
+    kept as (1, multipliers).
     """
-    alpha, beta, eta, eta_dual = settings[0], settings[1], settings[2], settings[3]
-    gamma_1, gamma_2, largest_multiplier, unit = settings[4], settings[5], settings[8], settings[9]
+    alpha, beta = settings[STEP_X], settings[STEP_MULTIPLIER]
+    eta, eta_dual = settings[STEP_THETA], settings[STEP_ASCENT]
+    gamma_1, gamma_2 = settings[PROXIMAL], settings[PROXIMAL_MULTIPLIER]
+    c, power, unit = settings[PENALTY], settings[PENALTY_POWER], settings[UNIT]
+    largest_multiplier = settings[MULTIPLIER_BOUND]
     n_y, n_rows = len(theta), len(low)
     n_x = len(point) - n_y
     x, y = point[:n_x], point[n_x:]
-    values, plain = space[0, : n_rows + 1], space[1, : n_rows + 1]
-    d_x, part_x, d_y, part_y = space[2, :n_x], space[3, :n_x], space[4, :n_y], space[5, :n_y]
-    before = space[6, : n_x + n_y]
+    values, plain = space[VALUES, : n_rows + 1], space[PLAIN, : n_rows + 1]
+    d_x, part_x = space[D_X, :n_x], space[PART_X, :n_x]
+    d_y, part_y = space[D_Y, :n_y], space[PART_Y, :n_y]
+    before = space[BEFORE, : n_x + n_y]
     plain[0] = 1.0
     for k in range(n_rows):
         plain[k + 1] = 0.0
-    residual, empty = 0.0, space[0, :0]
+    residual, empty = 0.0, values[:0]
     for _ in range(n):
-        penalty = settings[6] * (memory[0] + 1.0) ** settings[7]  # c_k = c (k + 1)^p
-        memory[0] += 1.0
+        penalty = c * (memory[DONE] + 1.0) ** power  # c_k = c (k + 1)^p
+        memory[DONE] += 1.0
         # theta and lambda: descent and ascent on the proximal Lagrangian
         evaluate(slope_y, x, theta, multipliers, empty, d_y)
         evaluate(both, x, theta, empty, empty, values)

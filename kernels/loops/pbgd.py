@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..fields import INNER_STEPS, INNER_TOLERANCE, MORE_SETTINGS, PENALTY, STEP_X, STEP_Y
 from ..jit import compiled
 from ..linalg import advance, axpy, move_size
 from ..moves import descend_with_prox, evaluate, set_point, set_weight
 from ..projection import project
+
+# Settings behind those of all loops with a penalty weight; STEP_Y is that of y_g
+(
+    RESTART,  # 1: both inner loops begin anew in every iteration
+    STEP_Y_PENALISED,  # of (7d)
+    N_SETTINGS,
+) = range(MORE_SETTINGS, MORE_SETTINGS + 3)
+
+# Rows of scratch space
+(
+    OLD_X,  # x and its slope before the step
+    OLD_SLOPE,
+    BEFORE,  # in y: where an inner step began
+    N_ROWS,
+) = range(4)
 
 
 @compiled
@@ -17,15 +33,14 @@ def pbgd_gauss_seidel(
     """Do n iterations of Algorithm 2; returns the largest entry of the last projected slope in x.
 
     lower: g_y at the points x, y. penalised: f_y + gamma g_y at the points x, y. upper: the slope of
-    (7e) at the points x, y_g, y. settings: step in x (0: adaptive), step of y_g, gamma, inner steps,
-    inner tolerance, whether both inner loops begin anew in every iteration, step of y.
+    (7e) at the points x, y_g, y. restart, first_y: where y_g and y begin anew.
     """
-    alpha, beta, gamma = settings[0], settings[1], settings[2]
-    inner, tolerance, is_restarted = int(settings[3]), settings[4], settings[5] > 0.0
-    beta_y = settings[6]
+    alpha, beta, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
+    is_restarted, beta_y = settings[RESTART] > 0.0, settings[STEP_Y_PENALISED]
     n_x, n_y = len(x), len(y)
-    old_x, old_slope, before = work[0, :n_x], work[1, :n_x], work[2, :n_y]
-    no_amounts = work[0, :0]
+    old_x, old_slope, before = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x], work[BEFORE, :n_y]
+    no_amounts = old_x[:0]
     set_weight(penalised, 0, gamma)
     set_weight(upper, 0, gamma)
     residual = np.inf
@@ -57,10 +72,11 @@ def pbgd_together(n, both, upper, x_set, y_set, settings, x, y_g, y, restart, fi
     both: g_y at y_g, then f_y + gamma g_y at y. upper: the slope of (7e). The points x, y_g and y lie in
     the workspace of both.
     """
-    alpha, beta, gamma = settings[0], settings[1], settings[2]
-    inner, is_restarted, beta_y = int(settings[3]), settings[5] > 0.0, settings[6]
+    alpha, beta, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    inner, is_restarted = int(settings[INNER_STEPS]), settings[RESTART] > 0.0
+    beta_y = settings[STEP_Y_PENALISED]
     n_x, n_y = len(x), len(y)
-    old_x, old_slope = work[0, :n_x], work[1, :n_x]
+    old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
     set_weight(both, 0, gamma)
     residual = np.inf
     for _ in range(n):

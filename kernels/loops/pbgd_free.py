@@ -5,24 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_at
+from ..fields import INNER_STEPS, INNER_TOLERANCE, MORE_SETTINGS, PENALTY, STEP_X, STEP_Y
 from ..jit import compiled
 from ..linalg import advance, move_size
 from ..moves import descend_with_prox, evaluate, set_point, set_weight
 from ..projection import project
+
+# Settings behind those of all loops with a penalty weight; INNER_STEPS = 1: the single-loop version
+(
+    IS_SINGLE_LOOP,  # 1: the step in x uses the y of before the inner steps
+    N_SETTINGS,
+) = range(MORE_SETTINGS, MORE_SETTINGS + 2)
+
+# Rows of scratch space
+(
+    OLD_X,  # x and its slope before the step
+    OLD_SLOPE,
+    BEFORE,  # in y: where an inner step began
+    OLD_Y,
+    N_ROWS,
+) = range(5)
 
 
 @compiled
 def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, y, amounts, pace, work):
     """Do n iterations of Algorithm 3; returns the largest entry of the last projected slope in x.
 
-    penalised: g_y + w f_y at the points x, y. upper: f_x at the points x, y. settings: step in x
-    (0: adaptive), step in y, gamma, inner steps (1 is the fully single-loop version), inner tolerance,
-    whether the step in x uses the y of before the inner steps. work: 2 rows for x, 2 rows for y.
+    penalised: g_y + w f_y at the points x, y. upper: f_x at the points x, y.
     """
-    eta, step_y, gamma = settings[0], settings[1], settings[2]
-    inner, tolerance, is_single = int(settings[3]), settings[4], settings[5] > 0.0
+    eta, step_y, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
+    is_single = settings[IS_SINGLE_LOOP] > 0.0
     n_x, n_y = len(x), len(y)
-    old_x, old_slope, before, old_y = work[0, :n_x], work[1, :n_x], work[2, :n_y], work[3, :n_y]
+    old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
+    before, old_y = work[BEFORE, :n_y], work[OLD_Y, :n_y]
     set_weight(penalised, 0, 1.0 / gamma)
     residual = np.inf
     for _ in range(n):

@@ -5,12 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_along, call_at
+from ..fields import LAST_WEIGHT, MEAN_DIRECTION, MEAN_MEASURE
 from ..jit import compiled
 from ..linalg import axpy, copy, dot, move_size
 from ..projection import project
 from ..tangent import barrier_weight, tangent
 
-SQUARE, ROOT = 1.0, 2.0  # the two choices of rho
+SQUARE, ROOT = 1.0, 2.0  # the two choices of rho: |grad h|^2 and |grad h| sqrt(h0)
+
+# Settings
+(
+    STEP_X,  # gamma, of (x, y)
+    RATE,  # alpha
+    RATE_RULE,  # choice of rho
+    FIRST_H,  # h0 = h(x0, y0)
+    IS_FREE,  # 1: x is
+    N_SETTINGS,
+) = range(6)
+
+# Rows of scratch space
+(
+    FIRST_X,
+    F_X,
+    H_X,
+    FIRST_Y,
+    F_Y,
+    H_Y,
+    G_Y,
+    OUTSIDE,  # x before its projection
+    ALONG,  # the part of H_X that moves x
+    AHEAD,  # in x
+    BEHIND,
+    N_ROWS,
+) = range(12)
 
 
 @compiled
@@ -19,23 +46,21 @@ def perturbed_gd(
 ):
     """Do n iterations of Algorithm 1; returns the largest entry of their mean direction.
 
-    settings: gamma, alpha, choice of rho (1: |grad h|^2, 2: |grad h| sqrt(h0)), h0 = h(x0, y0),
-    whether x is free.
-    figures: mean over the n iterations of h and of |Delta|^2, the last lambda.
-    work: rows first x, grad_x f, grad_x h; then first y, grad_y f, grad_y h, grad_y g; then where x
-    was before its projection, the part of grad_x h that moves x, and two more for x.
+    figures: the measure is h.
     """
-    gamma, alpha, choice, first_h = settings[0], settings[1], settings[2], settings[3]
+    gamma, alpha, choice = settings[STEP_X], settings[RATE], settings[RATE_RULE]
+    first_h, is_free = settings[FIRST_H], settings[IS_FREE] > 0.0
     n_x, n_y = len(x), len(y)
-    first_x, f_x, h_x = work[0, :n_x], work[1, :n_x], work[2, :n_x]
-    first_y, f_y, h_y, g_y = work[3, :n_y], work[4, :n_y], work[5, :n_y], work[6, :n_y]
-    outside, along, ahead, behind = work[7, :n_x], work[8, :n_x], work[9, :n_x], work[10, :n_x]
-    is_free = settings[4] > 0.0
+    first_x, f_x, h_x = work[FIRST_X, :n_x], work[F_X, :n_x], work[H_X, :n_x]
+    first_y, f_y = work[FIRST_Y, :n_y], work[F_Y, :n_y]
+    h_y, g_y = work[H_Y, :n_y], work[G_Y, :n_y]
+    outside, along = work[OUTSIDE, :n_x], work[ALONG, :n_x]
+    ahead, behind = work[AHEAD, :n_x], work[BEHIND, :n_x]
     rate = alpha if choice == SQUARE else -alpha * np.sqrt(first_h)
     copy(x, outside)
     copy(x, first_x)
     copy(y, first_y)
-    figures[0], figures[1] = 0.0, 0.0
+    figures[MEAN_MEASURE], figures[MEAN_DIRECTION] = 0.0, 0.0
     for _ in range(n):
         call_at(f_grad_x, x, y, f_x)
         call_at(f_grad_y, x, y, f_y)
@@ -49,11 +74,11 @@ def perturbed_gd(
             h_y[i] *= 2.0
         tangent(x_set, is_free, outside, h_x, along, ahead, behind)
         weight, _ = barrier_weight(f_x, f_y, h_x, h_y, along, rate)  # (8b)
-        figures[0] += dot(g_y, g_y) / n
-        figures[2] = weight
+        figures[MEAN_MEASURE] += dot(g_y, g_y) / n
+        figures[LAST_WEIGHT] = weight
         axpy(weight, h_x, f_x)  # (8a), with the sign turned
         axpy(weight, h_y, f_y)
-        figures[1] += (dot(f_x, f_x) + dot(f_y, f_y)) / n
+        figures[MEAN_DIRECTION] += (dot(f_x, f_x) + dot(f_y, f_y)) / n
         axpy(-gamma, f_x, x)
         axpy(-gamma, f_y, y)
         copy(x, outside)

@@ -5,10 +5,51 @@ from __future__ import annotations
 import numpy as np
 
 from ..calls import call_along, call_at
+from ..fields import (
+    CURVATURE,
+    MORE_ROWS,
+    MORE_STATE,
+    OLD_SLOPE,
+    OLD_X,
+    PACE,
+    PROBE,
+    PRODUCT,
+    SLOPE,
+    SLOPE_Y,
+)
 from ..jit import compiled
 from ..linalg import ROUNDING, advance, axpy, copy, lower_curvature, move_size
 from ..projection import project
 from ..tangent import pull_through
+
+# Settings
+(
+    STEP_X,  # 0: adaptive
+    STEP_Y,  # 0: automatic
+    INNER_STEPS,  # T
+    RESTART,  # 1: the inner steps begin at the first y, not at the last one
+    IS_FREE,  # 1: y is
+    N_SETTINGS,
+) = range(6)
+
+N_STATE = MORE_STATE
+
+# Rows for y of what go_back needs for itself
+(
+    BEFORE,  # before a projection
+    AHEAD,
+    BEHIND,
+    N_BACK_ROWS,
+) = range(4)
+
+# Rows of scratch space behind the common ones
+(
+    ADJOINT,  # in y, as is the image
+    IMAGE,
+    VALUE,  # one number
+    BACK,  # N_BACK_ROWS rows
+) = range(MORE_ROWS, MORE_ROWS + 4)
+N_ROWS = BACK + N_BACK_ROWS
 
 
 @compiled
@@ -49,18 +90,16 @@ def go_back(
     g_grad_y, g_hessian, g_cross, y_set, is_free, x, path, last, step, slope, product, adjoint, image,
     work,
 ):  # fmt: skip
-    """Pull ``adjoint``, a derivative by path[last], back to x (added to slope) and to path[0].
-
-    work: three rows for y, used unless y is free.
-    """
+    """Pull ``adjoint``, a derivative by path[last], back to x (added to slope) and to path[0]."""
     n_y = len(adjoint)
+    before, ahead, behind = work[BEFORE, :n_y], work[AHEAD, :n_y], work[BEHIND, :n_y]
     for back in range(last):
         at = path[last - 1 - back]
         if not is_free:
             call_at(g_grad_y, x, at, image)
-            copy(at, work[0, :n_y])
-            axpy(-step, image, work[0, :n_y])
-            pull_through(y_set, work[0, :n_y], adjoint, work[1, :n_y], work[2, :n_y])
+            copy(at, before)
+            axpy(-step, image, before)
+            pull_through(y_set, before, adjoint, ahead, behind)
         call_along(g_cross, x, at, adjoint, product)
         axpy(-step, product, slope)
         call_along(g_hessian, x, at, adjoint, image)
@@ -74,22 +113,16 @@ def unrolled(
 ):  # fmt: skip
     """Do n iterations; returns the larger of the projected gradients in x and y.
 
-    settings: steps in x and y (0: automatic), gradient steps T, whether T counts from the last y,
-    whether y is free. path: T + 1 rows. state: pace of x (3), memory of the curvature (2).
-    work: rows old x, old slope, slope, product in x; then probe and three vectors in y, a number; then
-    three rows of ``go_back``.
+    path: T + 1 rows.
     """
-    alpha, beta, steps, is_warm = settings[0], settings[1], int(settings[2]), settings[3] > 0.0
-    is_free = settings[4] > 0.0
+    alpha, beta, steps = settings[STEP_X], settings[STEP_Y], int(settings[INNER_STEPS])
+    is_warm, is_free = settings[RESTART] == 0.0, settings[IS_FREE] > 0.0
     n_x, n_y = len(x), len(y)
-    old_x, old_slope, slope, product = work[0, :n_x], work[1, :n_x], work[2, :n_x], work[3, :n_x]
-    probe, slope_y, adjoint, image, value = (
-        work[4, :n_y],
-        work[5, :n_y],
-        work[6, :n_y],
-        work[7, :n_y],
-        work[8],
-    )
+    pace, curvature = state[PACE:CURVATURE], state[CURVATURE:MORE_STATE]
+    old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
+    slope, product = work[SLOPE, :n_x], work[PRODUCT, :n_x]
+    probe, slope_y = work[PROBE, :n_y], work[SLOPE_Y, :n_y]
+    adjoint, image, value = work[ADJOINT, :n_y], work[IMAGE, :n_y], work[VALUE]
     residual = np.inf
     for _ in range(n):
         if is_warm:
@@ -99,14 +132,14 @@ def unrolled(
             record_path(g_grad_y, y_set, x, path, steps, step, slope_y)
         else:
             step = record_falling_path(
-                g, g_grad_y, g_hessian, y_set, x, path, steps, state[3:5], probe, image, slope_y, value
+                g, g_grad_y, g_hessian, y_set, x, path, steps, curvature, probe, image, slope_y, value
             )
         copy(path[steps], y)
         call_at(f_grad_x, x, y, slope)
         call_at(f_grad_y, x, y, adjoint)
         go_back(
             g_grad_y, g_hessian, g_cross, y_set, is_free, x, path, steps, step, slope, product, adjoint,
-            image, work[9:],
+            image, work[BACK:],
         )  # fmt: skip
         # The projected slope in y, before x moves
         call_at(g_grad_y, x, y, slope_y)
@@ -114,7 +147,7 @@ def unrolled(
         axpy(-step, slope_y, image)
         project(y_set, image)
         below = move_size(image, y, step)
-        step = advance(alpha, state[:3], slope, x, old_x, old_slope)
+        step = advance(alpha, pace, slope, x, old_x, old_slope)
         project(x_set, x)
         residual = move_size(x, old_x, step)
         if is_warm:  # from a fixed first point the slope stays as the T steps leave it

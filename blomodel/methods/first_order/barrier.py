@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from blomodel.kernels.fields import LAST_WEIGHT, MEAN_DIRECTION, MEAN_MEASURE
 from blomodel.methods.first_order.first_order import FirstOrder
-from blomodel.methods.first_order.stages import finish, propose_lower_answer
+from blomodel.methods.first_order.frame import first_order_run, propose_lower_answer
 from blomodel.methods.run.slices import run_in_slices
 
 STAGES = 12  # steps tried, where none is given and iterations are left
@@ -22,7 +23,7 @@ FIRST_SLICE = 1000  # iterations over which a mean direction says something
 
 
 def run_barrier(
-    problem: FirstOrder,
+    setup: FirstOrder,
     name: str,
     advance: Callable[[int, float], float],
     figures: np.ndarray,
@@ -39,17 +40,17 @@ def run_barrier(
     advance : callable
         Does n iterations with a step.
     figures : array
-        What the loop leaves: the mean of what ``measure`` names, of the squared direction, last lambda.
+        What the loop leaves, see kernels/fields.py; ``measure`` names what the barrier makes fall.
     """
-    run, x, y = problem.run, problem.x, problem.y
+    run, x, y = setup.run, setup.x, setup.y
 
     def report(step: float) -> dict[str, float]:
         return {
             "step": step,
             "value": run.model.f(x, y, run.p)[0],
-            measure: figures[0],
-            "direction": figures[1],
-            "lambda": figures[2],
+            measure: figures[MEAN_MEASURE],
+            "direction": figures[MEAN_DIRECTION],
+            "lambda": figures[LAST_WEIGHT],
         }
 
     first_x, first_y, done = x.copy(), y.copy(), np.zeros(1)
@@ -67,48 +68,48 @@ def run_barrier(
     ends: list[np.ndarray] = []
     limits: list[np.ndarray] = []
     left, first = max_iterations, run.iterations
-    run.watch(x, y)
     try:
-        for stage in range(1 if is_given else STAGES):
-            each = step * FACTOR**stage
-            share = max_iterations / (FIRST_SHARE * FACTOR**stage)
-            size = run_in_slices(
-                run,
-                lambda n, step=each: mean_direction(n, step),  # type: ignore[misc]
-                max_iterations=left if is_given else int(min(np.ceil(left / 2), share)),
-                tolerance=run.tolerance,
-                report=lambda step=each: report(step),  # type: ignore[misc]
-                first_slice=FIRST_SLICE,
-                begin_stretch=begin_stretch,
-            )
-            left = max_iterations - (run.iterations - first)
-            if left <= 0 or not np.isfinite(size):
-                break
-            if size > run.tolerance:
-                if len(ends) >= ENOUGH:
-                    break  # smaller steps need still more iterations
-                continue
-            settled.append(each)
-            ends.append(np.concatenate([x, y]))
-            before = limits[-1:]
-            limits = [
-                limit
-                for rational in (False, True)
-                for limit in extrapolate(settled, ends, rational=rational)
-            ]
-            if before and np.abs(limits[-1] - before[0]).max() <= run.tolerance * (1 + np.abs(x).max()):
-                break
+        with first_order_run(setup, name, x, y):
+            for stage in range(1 if is_given else STAGES):
+                each = step * FACTOR**stage
+                share = max_iterations / (FIRST_SHARE * FACTOR**stage)
+                size = run_in_slices(
+                    run,
+                    lambda n, step=each: mean_direction(n, step),  # type: ignore[misc]
+                    max_iterations=left if is_given else int(min(np.ceil(left / 2), share)),
+                    tolerance=run.tolerance,
+                    report=lambda step=each: report(step),  # type: ignore[misc]
+                    first_slice=FIRST_SLICE,
+                    begin_stretch=begin_stretch,
+                )
+                left = max_iterations - (run.iterations - first)
+                if left <= 0 or not np.isfinite(size):
+                    break
+                if size > run.tolerance:
+                    if len(ends) >= ENOUGH:
+                        break  # smaller steps need still more iterations
+                    continue
+                settled.append(each)
+                ends.append(np.concatenate([x, y]))
+                before = limits[-1:]
+                limits = [
+                    limit
+                    for rational in (False, True)
+                    for limit in extrapolate(settled, ends, rational=rational)
+                ]
+                change = np.abs(limits[-1] - before[0]).max() if before else np.inf
+                if change <= run.tolerance * (1 + np.abs(x).max()):
+                    break
     finally:
-        finish(problem, name, x, y)
         for limit in limits:
-            _propose_limit(problem, limit)
+            _propose_limit(setup, limit)
 
 
-def _propose_limit(problem: FirstOrder, limit: np.ndarray) -> None:
+def _propose_limit(setup: FirstOrder, limit: np.ndarray) -> None:
     if np.all(np.isfinite(limit)):
-        x, y = problem.place(limit[: problem.x.size], limit[problem.x.size :])
-        problem.run.propose(x, y, "extrapolated to step 0")
-        propose_lower_answer(problem.run, x, y, "extrapolated to step 0, lower minimiser")
+        x, y = setup.place(limit[: setup.x.size], limit[setup.x.size :])
+        setup.run.propose(x, y, "extrapolated to step 0")
+        propose_lower_answer(setup.run, x, y, "extrapolated to step 0, lower minimiser")
 
 
 def extrapolate(

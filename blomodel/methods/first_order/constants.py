@@ -18,6 +18,8 @@ FEW_ITERATIONS = 10  # about one digit, where each costs as much as an iteration
 ACCURACY = 1e-3
 RADII = (1.0, 3.0, 0.3)  # how far from the start curvature is looked at
 SMALL = 1e-12  # curvature below this counts as none
+LOWER_ACCURACY = 0.01  # y is found until its slope is this part of the slope in x
+MANY_LOWER_STEPS = 500  # in y at most, where they go on until y is accurate
 
 Points = list[tuple[np.ndarray, np.ndarray]]
 

@@ -51,6 +51,11 @@ class ConstrainedLower:
         self.low = np.zeros(self.n_rows)
         self.low[len(model.lower_in) :] = -np.inf
 
+    @property
+    def n_evaluations(self) -> int:
+        """Gradients that the loops have taken."""
+        return self.oracle.n_evaluations
+
     @cached_property
     def x_set(self) -> SimpleSet:
         """What the upper constraints on x alone allow."""
@@ -58,7 +63,7 @@ class ConstrainedLower:
 
     @cached_property
     def both(self) -> LoopTape:
-        """(g, rows)."""
+        """Values of (g, rows)."""
         return loop_tape(self._tape, self.p)
 
     @cached_property
@@ -109,22 +114,6 @@ class ConstrainedLower:
                 return x, near, weights
         weights[1:] = model.split_duals(answer.duals)
         return x, np.array(answer.y, dtype=float), weights
-
-    def propose(self, x: np.ndarray, y: np.ndarray, name: str) -> None:
-        """Keep the last point, and the lower answer at its x; count the gradients."""
-        run = self.run
-        run.evaluations = self.oracle.n_evaluations
-        run.propose(x, y, name)
-        answer, _ = run.solve_lower(x, y)
-        if not answer.status.has_point:
-            # A penalty method may end a little outside of where the lower level has answers.
-            allowed = nearest_allowed(run, x)
-            if allowed is None:
-                return
-            x = allowed[0]
-            answer, _ = run.solve_lower(x, allowed[1])
-        if answer.status.has_point:
-            run.propose(x, answer.y, f"{name}, lower minimiser at its x")
 
 
 def rows_tape(

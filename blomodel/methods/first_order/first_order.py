@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from blomodel.compiler.passes.directions import (
 from blomodel.compiler.tape import Tape
 from blomodel.kernels.prox import build_penalty
 from blomodel.methods.first_order.constants import Constants, estimate_constants
-from blomodel.methods.first_order.interpreted import _interpreted, _stand_in
+from blomodel.methods.first_order.interpreted import interpreted, stand_in
 from blomodel.methods.run.run import Run
 from blomodel.model.oracle import LoopTape, Oracle, loop_tape
 from blomodel.structure.prox_terms import SplitObjective, split_objective
@@ -57,8 +58,9 @@ class FirstOrder:
 
     @property
     def n_evaluations(self) -> int:
-        """Gradients that the loops have taken along the directions made here."""
-        return sum(n_gradients * slopes_of(direction) for direction, n_gradients in self._taken)
+        """Gradients that the loops have taken, by the oracle's tapes and along the directions."""
+        along = sum(n_gradients * slopes_of(direction) for direction, n_gradients in self._taken)
+        return self.oracle.n_evaluations + along
 
     @cached_property
     def constants(self) -> Constants:
@@ -80,9 +82,28 @@ class FirstOrder:
         """The nearest points of X and Y."""
         return self.x_set.project(x), self.y_set.project(y)
 
-    def work(self, rows: int = 4) -> np.ndarray:
+    @property
+    def has_free_x(self) -> bool:
+        """Whether X is the whole space."""
+        return not self.run.model.upper_constraints
+
+    @property
+    def has_free_y(self) -> bool:
+        """Whether Y is the whole space."""
+        return not self.run.model.lower_constraints
+
+    def work(self, rows: int) -> np.ndarray:
         """Scratch rows, each long enough for x and for y."""
         return np.zeros((rows, max(self.oracle.n_x, self.oracle.n_y, 1)))
+
+    def arrays(self, kernel: ModuleType, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """State and scratch rows of a loop that measures curvature, as its file numbers them.
+
+        The first vector of the power steps is put into its row.
+        """
+        work = self.work(kernel.N_ROWS) if width is None else np.zeros((kernel.N_ROWS, max(width, 1)))
+        work[kernel.PROBE] = np.random.default_rng(self.run.seed).standard_normal(work.shape[1])
+        return np.zeros(kernel.N_STATE), work
 
     # The tapes from which directions are made
 
@@ -153,17 +174,22 @@ class FirstOrder:
 
     def loop(self, loop: Any) -> Callable[..., float]:
         """The compiled loop; interpreted, with projections by a QP solver, where a set needs one."""
-        return loop if self.is_compiled else _interpreted(loop, (self.x_set, self.y_set))
+        return loop if self.is_compiled else interpreted(loop, (self.x_set, self.y_set))
+
+    @property
+    def sets(self) -> tuple[Any, Any]:
+        """X and Y as their loop takes them."""
+        return self.x_spec, self.y_spec
 
     @property
     def x_spec(self) -> Any:
         """X as its loop takes it."""
-        return _stand_in(0) if self.x_set.spec is None else self.x_set.spec
+        return stand_in(0) if self.x_set.spec is None else self.x_set.spec
 
     @property
     def y_spec(self) -> Any:
         """Y as its loop takes it."""
-        return _stand_in(1) if self.y_set.spec is None else self.y_set.spec
+        return stand_in(1) if self.y_set.spec is None else self.y_set.spec
 
 
 def set_up(run: Run, *, prox: bool = False) -> FirstOrder:
@@ -195,11 +221,6 @@ def _middle(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     closed = np.isfinite(low) & np.isfinite(high)
     with np.errstate(invalid="ignore"):
         return np.where(closed, (low + high) / 2, np.clip(0.0, low, high))
-
-
-def is_free(problem: FirstOrder) -> bool:
-    """Whether Y is the whole space."""
-    return not problem.run.model.lower_constraints
 
 
 def f_second(oracle: Oracle) -> tuple[LoopTape, LoopTape]:

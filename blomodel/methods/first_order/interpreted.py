@@ -1,4 +1,12 @@
-"""Compiled loops run as plain Python, for sets that only a solver projects onto."""
+"""Compiled loops run as plain Python, for sets that only a solver projects onto.
+
+A compiled loop can call compiled projections only, and a set given by general rows has none: its
+projection is a quadratic program, which a solver in Python answers. Rather than writing every loop a
+second time, the Python function that Numba compiles is taken and run as it is, with other globals: the
+name ``project`` stands for a function that asks the solver, and so does every kernel that projects
+itself. Kernels that do not project stay compiled. The loop is then slower by the time of its solves,
+which would cost most of it anyway, and it is certain to do the same steps.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.passes.directions import (
-    Direction,
-)
+from blomodel.compiler.passes.directions import Direction
 from blomodel.kernels import moves
 from blomodel.kernels.projection import build_set
 from blomodel.kernels.projection import project as compiled_project
@@ -20,13 +26,17 @@ from blomodel.structure.sets import SimpleSet
 BY_SOLVER = -1  # in the place of a set's kind: projected onto by a QP solver
 
 
-def _stand_in(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def stand_in(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What loops carry around for a set without a formula: its number, where others have a kind."""
     return np.array([[BY_SOLVER, 0, 0, number]]), np.zeros(0), np.zeros(0)
 
 
-def _interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., float]:
-    """The same loop in plain Python: only its projections differ, and any SimpleSet will do."""
+def interpreted(loop: Any, sets: tuple[SimpleSet, SimpleSet]) -> Callable[..., float]:
+    """The same loop in plain Python: only its projections differ, and any SimpleSet will do.
+
+    The copy of a function shares its code and has its own globals, in which ``project``, ``descend``
+    and all kernels that call one of them are exchanged; so those kernels are copied too, and theirs.
+    """
 
     def project(spec: Any, point: np.ndarray) -> None:
         if len(spec[0]) and spec[0][0, 0] == BY_SOLVER:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blomodel.methods.first_order.constrained import ConstrainedLower, Scales, iterate_safely, scales
+from blomodel.methods.first_order.frame import first_order_run
 from blomodel.methods.run.registry import setting
 
 QUIET = 2  # stretches of iterations in a row over which f must hardly have changed
@@ -18,23 +19,43 @@ class Weights:
     """Proximal weights and first penalty weight, given or from the sizes of derivatives."""
 
     size: Scales
-    gamma_1: float
-    gamma_2: float
-    c: float
+    proximal: float
+    proximal_multiplier: float
+    penalty: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProximalLagrangian:
     """Settings of the single-loop methods with a proximal term for y and for the multipliers."""
 
-    step_size: float | None = setting(None, "step alpha of (x, y); None: from curvatures", minimum=0.0)
-    step_z: float | None = setting(None, "step beta of z; None: from curvatures", minimum=0.0)
-    step_theta: float | None = setting(None, "step eta of theta; None: from curvatures", minimum=0.0)
-    gamma_1: float | None = setting(None, "proximal weight of theta; None: 1 / curvature", minimum=0.0)
-    gamma_2: float | None = setting(None, "proximal weight of lambda; None: by the rows", minimum=0.0)
-    c: float | None = setting(None, "first penalty weight; None: from curvatures", minimum=0.0)
-    exponent: float = setting(0.45, "p in c_k = c (k + 1)^p", minimum=0.0)
-    multiplier_bound: float = setting(1e4, "largest multiplier r", minimum=0.0)
+    step_x: float | None = setting(
+        None,
+        "step alpha of (x, y); None: from curvatures",
+        aliases=("alpha", "step_size"),
+        above=0.0,
+    )
+    step_multiplier: float | None = setting(
+        None,
+        "step beta of the multipliers z; None: from curvatures",
+        aliases=("beta", "step_z"),
+        above=0.0,
+    )
+    step_theta: float | None = setting(
+        None, "step eta of theta; None: from curvatures", aliases=("eta",), above=0.0
+    )
+    proximal: float | None = setting(
+        None, "proximal parameter of theta; None: 1 / curvature", aliases=("gamma_1",), above=0.0
+    )
+    proximal_multiplier: float | None = setting(
+        None, "proximal parameter of lambda; None: by the rows", aliases=("gamma_2",), above=0.0
+    )
+    penalty: float | None = setting(
+        None, "first penalty weight c; None: from curvatures", aliases=("c",), above=0.0
+    )
+    penalty_power: float = setting(
+        0.45, "power p of c_k = c (k + 1)^p", aliases=("p", "exponent"), minimum=0.0
+    )
+    multiplier_bound: float = setting(1e4, "largest multiplier r", aliases=("r",), above=0.0)
     max_steps: int = setting(200_000, "largest number of iterations", minimum=1)
     settled: float = setting(
         1e-5, "relative change of f, while the iterations grow by half, at which to stop", minimum=0.0
@@ -47,9 +68,9 @@ class ProximalLagrangian:
         size = scales(lower, x, y, multipliers)
         return Weights(
             size=size,
-            gamma_1=self.gamma_1 or 1 / size.curvature_y,
-            gamma_2=self.gamma_2 or size.curvature_y / size.rows**2,
-            c=self.c or max(1.0, size.upper / size.curvature),
+            proximal=self.proximal or 1 / size.curvature_y,
+            proximal_multiplier=self.proximal_multiplier or size.curvature_y / size.rows**2,
+            penalty=self.penalty or max(1.0, size.upper / size.curvature),
         )
 
     def smallest_multipliers(self, lower: ConstrainedLower) -> np.ndarray:
@@ -66,15 +87,25 @@ class ProximalLagrangian:
         y: np.ndarray,
         state: Sequence[np.ndarray],
         steps: np.ndarray,
-        c: float,
-        memory: np.ndarray,
+        weight: Callable[[], float],
     ) -> None:
-        """Run the loop, whose ``state`` holds x and y and whose ``memory`` counts its iterations."""
+        """Run the loop.
+
+        Parameters
+        ----------
+        x, y : array
+            The point, a part of the state.
+        state : sequence of arrays
+            What the loop moves, which is put back where it diverges.
+        steps : array
+            The part of its settings that is then made smaller.
+        weight : callable
+            The penalty weight that the loop has come to.
+        """
         run = lower.run
 
         def report() -> dict[str, float]:
-            value = float(run.model.f(x, y, run.p)[0])
-            return {"value": value, "gamma": c * (memory[0] + 1) ** self.exponent}
+            return {"value": float(run.model.f(x, y, run.p)[0]), "gamma": weight()}
 
         values = [np.inf] * QUIET
 
@@ -83,17 +114,13 @@ class ProximalLagrangian:
             recent = values[-QUIET - 1 :]
             return bool(max(recent) - min(recent) <= self.settled * (1 + abs(recent[-1])))
 
-        run.watch(x, y)
-        try:
+        with first_order_run(lower, name, x, y):
             iterate_safely(
                 run,
                 loop,
                 report,
-                state=(*state, memory),
+                state=state,
                 steps=steps,
                 max_iterations=self.max_steps,
                 is_settled=is_settled,
             )
-        finally:
-            if np.all(np.isfinite(x)) and np.all(np.isfinite(y)):
-                lower.propose(x.copy(), y.copy(), name)

@@ -1,32 +1,132 @@
-"""Stages of growing penalty weight, and how a first-order run ends."""
+"""Stages of growing penalty weight, and the settings of the methods that run in such stages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from blomodel.methods.first_order.constants import Constants
+from blomodel.kernels.fields import (
+    GROWTH,
+    INNER_STEPS,
+    INNER_TOLERANCE,
+    PENALTY,
+    STEP,
+    STEP_X,
+    STEP_Y,
+)
+from blomodel.methods.first_order.arrays import given
 from blomodel.methods.first_order.first_order import FirstOrder
+from blomodel.methods.run.registry import setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.search.pieces import optimistic_candidate
 
 NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
-NO_ANSWER = 1e15  # entries beyond this belong to no answer
 FAR = 1e6  # an iterate this much larger than the start, relative, has run away
+ROUGH = 1e-3  # slope at which a stage ends that is not the last
+MANY_STEPS = 1000  # inner steps at most, where they go on until they are short
+INNER_SHARE = 0.1  # of the slope at which a stage ends: what the inner steps may leave
+WEIGHT_GROWTH = 10.0  # from one stage to the next
+LAST_WEIGHT = 1e4  # of the stages, in units of the curvature of f over that of g
 
 
-def penalty_stages(constants: Constants, first: float, last: float, factor: float = 10.0) -> list[float]:
-    """Growing weights for g against f, from a small one that lets f choose the basin.
+def penalty_stages(setup: FirstOrder, asked: float | None, first: float) -> list[float]:
+    """The weight that is asked for, or growing ones from a small one that lets f choose the basin.
 
-    ``first`` and ``last`` count in units of the curvature of f over that of g.
+    ``first`` counts in units of the curvature of f over that of g, as LAST_WEIGHT does.
     """
+    if asked is not None:
+        return [asked]
+    constants = setup.constants
     above, below = max(constants.f_yy, constants.f_xx), max(constants.g_yy, constants.g_xy)
     unit = above / below if above > 0 and below > 0 else 1.0
     unit = float(np.clip(unit, 1e-3, 1e3)) if np.isfinite(unit) else 1.0
-    count = max(1, round(np.log(last / first) / np.log(factor)))
-    return [unit * first * factor**k for k in range(count + 1)]
+    count = max(1, round(np.log(LAST_WEIGHT / first) / np.log(WEIGHT_GROWTH)))
+    return [unit * first * WEIGHT_GROWTH**k for k in range(count + 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PenaltyMethod:
+    """Settings of the methods that step on f + penalty * (g - v), and how their stages are run."""
+
+    first_weight: ClassVar[float] = 0.1  # of the stages, in units as LAST_WEIGHT
+
+    penalty: float | None = setting(
+        None, "penalty weight gamma; None: grows in stages", aliases=("gamma",), above=0.0
+    )
+    step_x: float | None = setting(
+        None, "step eta in x; None: adaptive", aliases=("eta", "step_size"), above=0.0
+    )
+    step_y: float | None = setting(
+        None,
+        "step of the inner solvers; None: from the curvature of f / penalty + g",
+        aliases=("inner_step_size",),
+        above=0.0,
+    )
+    inner_steps: int | None = setting(
+        None, "inner steps in each iteration; None: until accurate", minimum=1
+    )
+    max_steps: int = setting(2000, "largest number of iterations for each penalty weight", minimum=1)
+
+    def slope_to_stop_at(self, run: Run, is_last: bool) -> float:
+        """What ends a stage; those before the last one need no more than a rough answer."""
+        return run.tolerance if is_last else max(ROUGH, run.tolerance)
+
+    def inner_accuracy(self, accuracy: float, weight: float) -> float:
+        """Slope at which the inner steps end; an error of y enters the slope ``weight`` times."""
+        return max(INNER_SHARE * accuracy / max(weight, 1.0), 1e-13)
+
+    def run_stages(
+        self,
+        setup: FirstOrder,
+        loop: Callable[[int], float],
+        settings: np.ndarray,
+        pace: np.ndarray,
+        *,
+        state: Sequence[np.ndarray],
+        choose_steps: Callable[[float], None],
+    ) -> None:
+        """Run a loop for the weight that is given, or for growing ones.
+
+        Parameters
+        ----------
+        settings : array
+            What the loop reads: the fields that all loops with a penalty weight have are set here.
+        pace : array
+            What the adaptive step remembers.
+        state : sequence of arrays
+            What the loop moves.
+        choose_steps : callable
+            Sets for a weight what else the loop reads; a given step_y is put into its place afterwards.
+        """
+
+        def begin(weight: float, is_last: bool) -> float:
+            accuracy = self.slope_to_stop_at(setup.run, is_last)
+            # The slope of another weight says nothing about curvature.
+            pace[GROWTH:] = 0.0
+            settings[STEP_X] = given(self.step_x)
+            settings[PENALTY] = weight
+            settings[INNER_STEPS] = self.inner_steps or MANY_STEPS
+            settings[INNER_TOLERANCE] = (
+                0.0 if self.inner_steps else self.inner_accuracy(accuracy, weight)
+            )
+            choose_steps(weight)
+            if self.step_y is not None:
+                settings[STEP_Y] = self.step_y
+            return accuracy
+
+        run_stages(
+            setup.run,
+            loop,
+            stages=penalty_stages(setup, self.penalty, self.first_weight),
+            begin=begin,
+            state=state,
+            max_iterations=self.max_steps,
+            report=lambda: {"gamma": settings[PENALTY], "step": settings[STEP_X] or pace[STEP]},
+        )
 
 
 def run_stages(
@@ -97,57 +197,3 @@ def _is_settled(run: Run) -> bool:
         return False
     run.keep(chosen)
     return True
-
-
-def propose_last(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
-    """Leave the last point of a method, and its x with a lower minimiser."""
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        run.note(f"{source}: the iteration diverged; take smaller steps")
-        return
-    run.propose(x, y, source)
-    answer, _ = run.solve_lower(x, y)
-    if answer.status.has_point:
-        run.propose(x, answer.y, f"{source}, lower minimiser at its x")
-
-
-# Where the steps are chosen here, y is found until its slope is this part of the slope in x.
-ACCURACY = 0.01
-AUTOMATIC = 0.0  # in place of a step: the loop finds one
-
-
-def given(step: float | None) -> float:
-    """A step as the loops take it."""
-    return AUTOMATIC if step is None else float(step)
-
-
-def unrolled_steps(problem: FirstOrder, asked: int | None) -> int:
-    """Inner steps after which the first point is forgotten, as far as the curvatures tell."""
-    if asked is not None:
-        return asked
-    c = problem.constants
-    if not c.is_strongly_convex:
-        return 100
-    return int(np.clip(np.ceil(10 * c.g_yy / c.strong_convexity), 20, 2000))
-
-
-def probe(work: np.ndarray, row: int, seed: int) -> None:
-    """Put the first vector of the power steps into its row."""
-    work[row] = np.random.default_rng(seed).standard_normal(work.shape[1])
-
-
-def finish(problem: FirstOrder, name: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Propose the last point of a loop, and the lower minimiser at its x; count its gradients."""
-    run = problem.run
-    run.evaluations = problem.oracle.n_evaluations
-    if not max(np.abs(x).max(initial=0), np.abs(y).max(initial=0)) < NO_ANSWER:  # also true for NaN
-        run.note(f"{name} has diverged; take smaller steps, or leave them out")
-        return
-    run.propose(x, y, name)
-    propose_lower_answer(run, x, y, f"{name}, lower minimiser at its x")
-
-
-def propose_lower_answer(run: Run, x: np.ndarray, near: np.ndarray, source: str) -> None:
-    """The lower minimiser at x, searched from a point nearby where there may be several."""
-    answer, _ = run.solve_lower(x, near)
-    if answer.status.has_point:
-        run.propose(x, answer.y, source)

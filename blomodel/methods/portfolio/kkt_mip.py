@@ -86,9 +86,12 @@ class KktMip:
     needs: ClassVar[tuple[Need, ...]] = (linear_or_quadratic_lower,)
 
     gap: float = setting(
-        1e-8, "relative difference of value and bound at which the point is optimal", minimum=0.0
+        1e-8,
+        "relative difference of value and bound at which the point is optimal",
+        minimum=0.0,
+        own=True,
     )
-    max_nodes: int | None = setting(None, "relaxations to solve; None: no limit", minimum=1)
+    max_nodes: int | None = setting(None, "relaxations to solve; None: no limit", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
         """Look for a good point first, where there are many pairs, then branch."""

@@ -27,7 +27,7 @@ FEWER_STARTS = 3  # where a cone program is dear
 N_LOOKED_AT = 16  # points at which lower answers choose the starts
 STEPS, FEWER_STEPS = 10_000, 3_000  # of MEHA for each weight; the second where a cone program is dear
 PATH = ReducedPenaltyMethod()
-POLISH = ReducedPenaltyMethod(gamma_first=10.0, inner_iterations=30)
+POLISH = ReducedPenaltyMethod(penalty_first=10.0, max_steps=30)
 
 
 def why_not(model: Model, p: np.ndarray) -> str | None:

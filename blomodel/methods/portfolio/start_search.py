@@ -140,9 +140,9 @@ class PenaltyThenPieces(StartSearch):
     def follow(self, task: Task) -> float:
         """The path from the task's point."""
         run, start = self.run, (task.x, task.y)
-        path = ReducedPenaltyMethod(gamma_last=1e6)
+        path = ReducedPenaltyMethod(penalty_last=1e6)
         if run.model.has_smooth_kkt:  # the pieces make the end of the path exact
-            path = ReducedPenaltyMethod(gamma_last=1e4, path_tolerance=1e-5)
+            path = ReducedPenaltyMethod(penalty_last=1e4, path_tolerance=1e-5)
         end = path.follow(run, start)
         return improve_by_pieces(run, *(start if end is None else (end.x, end.y))).value
 
@@ -159,7 +159,7 @@ def _penalty_on_pieces(run: Run, start: Point, exact: ExactPieces) -> float:
         reached.append(exact.improve(run, stage.x, stage.y, stage.multipliers, is_lost))
 
     # The pieces are exact, so a large penalty weight would add nothing.
-    path = ReducedPenaltyMethod(gamma_first=0.3, gamma_last=30.0, path_tolerance=1e-4)
+    path = ReducedPenaltyMethod(penalty_first=0.3, penalty_last=30.0, path_tolerance=1e-4)
     if path.follow(run, start, improve) is None:
         answer = run.model.lower_program.solve(start[0], run.p)
         if answer.status.has_point:

@@ -8,10 +8,13 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-from blomodel.basics.registry import Registry, nearest
-from blomodel.errors import IncompleteMethodError, UnknownMethodError, UnknownSettingError
+from blomodel.basics.registry import Registry
+from blomodel.errors import IncompleteMethodError, UnknownMethodError
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra, words
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.settings import other_names, resolve, setting
+
+__all__ = ["METHODS", "Method", "create_method", "method", "method_classes", "methods", "setting"]
 
 Need = Callable[[Run, Any], object]  # given the run and the method; raises ModelError
 
@@ -73,13 +76,8 @@ METHODS: Registry[Any] = Registry(
 )
 
 
-def setting(default: Any, meaning: str, *, minimum: float | None = None) -> Any:
-    """Declare a dataclass field as a setting of a method."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "minimum": minimum})
-
-
 def method(cls: Any) -> Any:
-    """Class decorator: register a method under its ``name``.
+    """Class decorator: register a method under its ``name``, its settings checked.
 
     Raises
     ------
@@ -87,6 +85,7 @@ def method(cls: Any) -> Any:
         When the class does not declare all of ``REQUIRED``, or is no dataclass with a ``run``.
     """
     _check_declaration(cls)
+    check_settings(cls)
     if not hasattr(cls, "packages"):
         cls.packages = ()
     METHODS.add(cls.name, cls)
@@ -118,28 +117,25 @@ def method_classes() -> dict[str, Any]:
 
 
 def create_method(name: str, settings: dict[str, Any]) -> Method:
-    """A method with the user's settings, checked."""
+    """A method with the user's settings, given by any of their names, checked."""
     cls = METHODS[name]
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    for key, value in settings.items():
-        if key not in fields:
-            if not fields:
-                raise UnknownSettingError(f"{name} has no settings, so {key!r} cannot be set.")
-            raise UnknownSettingError(
-                f"{name} has no setting {key!r}; did you mean {nearest(key, list(fields))!r}? "
-                f"Settings of {name}: {', '.join(fields)}."
-            )
-        minimum = fields[key].metadata.get("minimum")
-        if minimum is not None and value is not None and not value >= minimum:
-            raise UnknownSettingError(
-                f"{name}: {key} = {value!r} is too small; it must be at least {minimum}."
-            )
-    return cls(**settings)
+    made: Method = cls(**resolve(cls, settings))
+    return made
 
 
 @dataclasses.dataclass(frozen=True)
 class MethodInfo:
-    """A registry entry for reading; see ``Method`` for what the fields mean."""
+    """A registry entry for reading; ``print`` it to see the settings.
+
+    See ``Method`` for what the other fields mean.
+
+    Attributes
+    ----------
+    settings : dict
+        Default and meaning of each setting.
+    aliases : dict
+        The further names by which each setting may be given.
+    """
 
     name: str
     summary: str
@@ -151,11 +147,24 @@ class MethodInfo:
     capabilities: frozenset[Capability]
     assumptions: frozenset[Assumption]
     packages: tuple[Extra, ...]
+    aliases: dict[str, tuple[str, ...]]
 
     @property
     def takes(self) -> str:
         """The capabilities in words."""
         return words(self.capabilities, self.assumptions)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}", *self.setting_lines()]
+        return "\n  ".join(lines)
+
+    def setting_lines(self) -> list[str]:
+        """Each setting in a line: name, default, meaning, and further names if it has any."""
+        lines = []
+        for name, (default, meaning) in self.settings.items():
+            also = f" (also {', '.join(self.aliases[name])})" if self.aliases[name] else ""
+            lines.append(f"{name} = {default!r}: {meaning}{also}")
+        return lines
 
 
 class MethodList(list[MethodInfo]):
@@ -193,6 +202,7 @@ def methods() -> MethodList:
             cls.capabilities,
             cls.assumptions,
             cls.packages,
+            {f.name: other_names(f) for f in dataclasses.fields(cls)},
         )
         for _, cls in METHODS.items()
     )

@@ -28,6 +28,7 @@ def run_in_slices(
     first_slice: int = 1,
     begin_stretch: Callable[[], None] | None = None,
     is_settled: Callable[[], bool] | None = None,
+    n_done: Callable[[], int] | None = None,
 ) -> float:
     """Call ``loop(n)`` until its residual is small or the iterations are used up.
 
@@ -47,6 +48,8 @@ def run_in_slices(
         Called where the iterations up to the next test begin.
     is_settled : callable, optional
         Another reason to stop, asked at each test.
+    n_done : callable, optional
+        Iterations done so far, for a loop that may end before it has done all that it was asked for.
 
     Returns
     -------
@@ -65,11 +68,13 @@ def run_in_slices(
             length = min(SLICE, room)
             count = min(stretch, max(1, int(length / pace))) if is_long else stretch
             began = time.perf_counter()
+            before = 0 if n_done is None else n_done()
             residual = loop(count)
             pace = (time.perf_counter() - began) / count
             stretch -= count
-            gap = run.watched_gap(count) if stretch == 0 else {}
-            run.step(count=count, x=None, residual=residual, **(gap | report()))
+            done = count if n_done is None else n_done() - before
+            gap = run.watched_gap(done) if stretch == 0 else {}
+            run.step(count=done, x=None, residual=residual, **(gap | report()))
             if math.isnan(residual):
                 return residual
         if tolerance > 0 and residual <= tolerance:

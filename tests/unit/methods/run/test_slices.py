@@ -107,3 +107,16 @@ def test_nan_ends_the_loop_at_once() -> None:
         run_in_slices(run, diverges, max_iterations=1000, tolerance=1e-3, report=lambda: {})
     )
     assert len(calls) == 3
+
+
+def test_iterations_that_a_loop_does_not_do_are_not_counted() -> None:
+    """A loop that ends at its thirtieth iteration, however many it is asked for."""
+
+    class Early(Loop):
+        def __call__(self, n: int) -> float:
+            super().__call__(min(n, 30 - self.done))
+            return 0.0 if self.done == 30 else 1.0
+
+    run, loop = a_run(), Early()
+    run_in_slices(run, loop, max_iterations=1000, tolerance=1e-3, report=dict, n_done=lambda: loop.done)
+    assert run.iterations == run.history["iteration"][-1] == 30

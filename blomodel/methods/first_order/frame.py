@@ -1,0 +1,91 @@
+"""The frame of every first-order run: its point is watched on the way and proposed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.slices import run_in_slices
+from blomodel.methods.run.starts import nearest_allowed
+
+NO_ANSWER = 1e15  # a point with an entry beyond this has diverged
+
+
+class SetUp(Protocol):
+    """What is ready before a loop begins."""
+
+    run: Run
+
+    @property
+    def n_evaluations(self) -> int:
+        """Gradients that the loops have taken so far."""
+
+
+@contextmanager
+def first_order_run(setup: SetUp, source: str, x: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    """Watch the arrays that a loop moves; however it ends, count its gradients and propose its end."""
+    run = setup.run
+    run.watch(x, y)
+    try:
+        yield
+    finally:
+        run.evaluations += setup.n_evaluations
+        propose_end(run, x, y, source)
+
+
+def iterate_until_small(
+    setup: SetUp,
+    source: str,
+    loop: Callable[[int], float],
+    *,
+    x: np.ndarray,
+    y: np.ndarray,
+    max_steps: int,
+    report: Callable[[], dict[str, float]] = dict,
+) -> None:
+    """Run one loop within the frame until its residual is as small as the run's tolerance.
+
+    Parameters
+    ----------
+    report : callable
+        Figures for the history beside the value of f.
+    """
+    run = setup.run
+    with first_order_run(setup, source, x, y):
+        run_in_slices(
+            run,
+            loop,
+            max_iterations=max_steps,
+            tolerance=run.tolerance,
+            report=lambda: {"value": run.model.f(x, y, run.p)[0]} | report(),
+        )
+
+
+def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
+    """Leave the last point of a method, and its x with a lower minimiser; say so if it has diverged."""
+    # Written so that NaN counts as diverged, in either of them.
+    if not all(np.abs(part).max(initial=0) < NO_ANSWER for part in (x, y)):
+        run.note(f"{source}: the iteration has diverged; take smaller steps, or leave them out")
+        return
+    run.propose(x, y, source)
+    propose_lower_answer(run, x, y, f"{source}, lower minimiser at its x")
+
+
+def propose_lower_answer(run: Run, x: np.ndarray, near: np.ndarray, source: str) -> None:
+    """The lower minimiser at x, searched from a point nearby where there may be several.
+
+    A method may end a little outside of where the lower level has answers: then at the nearest x.
+    """
+    answer, _ = run.model.solve_lower(x, run.p, near)
+    if not answer.status.has_point:
+        allowed = nearest_allowed(run, x)
+        if allowed is None:
+            return
+        x, near = allowed
+        answer, _ = run.model.solve_lower(x, run.p, near)
+    if answer.status.has_point:
+        run.propose(x, answer.y, source)

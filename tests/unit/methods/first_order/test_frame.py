@@ -1,0 +1,79 @@
+"""The frame of first-order runs: one rule for divergence, and nothing of the run is overwritten."""
+
+import numpy as np
+import pytest
+
+from blomodel.methods.first_order.arrays import filled
+from blomodel.methods.first_order.frame import first_order_run, propose_end
+from blomodel.methods.run.registry import create_method
+from blomodel.methods.run.run import StopRun
+from tests.support.coupled_problems import coupled_problem
+from tests.support.smooth_problems import new_run, quadratic
+
+FREE = ("alt-pbgd", "jnt-pbgd", "pbgd", "pbgd-free", "meha", "unrolled", "bda", "galet", "bome")
+COUPLED = ("gam", "lv-hba", "bic-gaffa", "blocc")
+
+
+class Steps:
+    """A set-up that has taken three gradients."""
+
+    n_evaluations = 3
+
+    def __init__(self, run):
+        self.run = run
+
+
+@pytest.fixture
+def run():
+    return new_run(quadratic()[0])
+
+
+@pytest.mark.parametrize("far", [np.nan, np.inf, -np.inf, 2e15, -2e15])
+def test_a_point_far_out_has_diverged(run, far):
+    x, y = np.zeros(5), np.zeros(6)
+    y[2] = far
+    propose_end(run, x, y, "trial")
+    assert not run.candidates
+    assert run.notes == ["trial: the iteration has diverged; take smaller steps, or leave them out"]
+
+
+def test_the_end_is_the_point_and_the_lower_answer_there(run):
+    propose_end(run, np.ones(5), np.zeros(6), "trial")
+    assert [found.source for found in run.candidates] == ["trial", "trial, lower minimiser at its x"]
+    assert run.candidates[1].gap < 1e-9 < run.candidates[0].gap
+
+
+def test_a_run_that_is_stopped_keeps_its_point_and_its_gradients(run):
+    x, y = np.zeros(5), np.zeros(6)
+    run.evaluations = 4
+    with pytest.raises(StopRun), first_order_run(Steps(run), "trial", x, y):
+        assert run.watched[0] is x
+        x += 1.0
+        raise StopRun("time limit")
+    assert run.evaluations == 4 + 3
+    assert np.array_equal(run.candidates[0].x, np.ones(5))
+
+
+@pytest.mark.parametrize("name", FREE + COUPLED)
+@pytest.mark.filterwarnings("ignore:pbgd-free")
+def test_a_method_adds_to_what_the_run_has_counted(name):
+    settings = {"max_steps": 100 if name == "bome" else 4} | (
+        {"inner": "max-min"} if name == "blocc" else {}
+    )
+    counts = []
+    for before in (0, 1000):
+        problem = coupled_problem(1) if name in COUPLED else quadratic()[0]
+        fresh = new_run(problem)
+        fresh.iterations = fresh.evaluations = before
+        create_method(name, settings).run(fresh)
+        counts.append((fresh.iterations - before, fresh.evaluations - before))
+        assert fresh.history["iteration"][-1] == fresh.iterations
+    assert counts[0] == counts[1]
+    assert min(counts[0]) > 0
+
+
+def test_every_place_needs_a_number():
+    assert np.array_equal(filled(3, {1: True, 0: 2.5, 2: 3}), [2.5, 1.0, 3.0])
+    for wrong in ({0: 1.0}, {0: 1.0, 1: 1.0, 3: 1.0}):
+        with pytest.raises(ValueError, match=r"look at \["):
+            filled(3, wrong)
