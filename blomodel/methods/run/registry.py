@@ -12,7 +12,7 @@ from blomodel.basics.registry import Registry
 from blomodel.errors import IncompleteMethodError, UnknownMethodError
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra, words
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.settings import other_names, resolve, setting
+from blomodel.methods.run.settings import check_settings, other_names, resolve, setting
 
 __all__ = ["METHODS", "Method", "create_method", "method", "method_classes", "methods", "setting"]
 
