@@ -11,8 +11,8 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import UnknownSettingError
-from blomodel.methods.run.registry import METHODS, create_method, method, method_classes, setting
-from blomodel.methods.run.settings import VOCABULARY, Kind
+from blomodel.methods.run.registry import create_method, method_classes, setting
+from blomodel.methods.run.settings import VOCABULARY, Kind, check_settings
 
 SETTINGS = [
     pytest.param(cls, field, id=f"{name}-{field.name}")
@@ -105,15 +105,10 @@ def test_every_word_is_used():
 
 
 def declare(**fields):
-    """Register a method with these settings, and forget it again."""
-    facts = {"name": "trial", "summary": "", "assumes": "", "claims": "", "reference": ""}
-    annotations = {name: "float" for name in fields} | {name: ClassVar[str] for name in facts}
-    cls = type("Trial", (), {"__annotations__": annotations, **facts, **fields})
-    try:
-        method(dataclasses.dataclass(frozen=True, kw_only=True)(cls))
-    finally:
-        if "trial" in METHODS:
-            METHODS.remove("trial")
+    """Declare a method with these settings."""
+    annotations = {name: "float" for name in fields} | {"name": ClassVar[str]}
+    cls = type("Trial", (), {"__annotations__": annotations, "name": "trial", **fields})
+    check_settings(dataclasses.dataclass(frozen=True, kw_only=True)(cls))
 
 
 def test_a_word_outside_of_the_vocabulary_must_be_declared():
