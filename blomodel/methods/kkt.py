@@ -27,7 +27,7 @@ NONLINEAR_SOLVERS = Extra("nlp", "a nonlinear solver (IPOPT or UNO)", tuple(PACK
 
 def chosen_solver(run: Run, method: Any) -> None:
     """The nonlinear solver that the settings ask for, or any, installed."""
-    choose_solver(method.solver, f"method {method.name!r}")
+    choose_solver(method.solver, method.name)
 
 
 @method

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import blomodel as bm
 from blomodel import errors
+from blomodel.basics.limits import LIMITS
 from blomodel.methods.run.registry import MethodInfo, method_classes
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 PAGES = Path(__file__).resolve().parents[1]
 PLACEHOLDER = re.compile(r"^\{\{ (\w+)\((.*?)\) \}\}$", re.MULTILINE)
-COSTS = re.compile(r"^costs: (.+)$", re.MULTILINE)
 
 
 def cell(text: object) -> str:
@@ -34,14 +34,6 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def costs(name: str) -> str:
-    """What a method's page says about the work of one step."""
-    found = COSTS.search((PAGES / "methods" / f"{name}.md").read_text(encoding="utf-8"))
-    if found is None:
-        raise ValueError(f"docs/methods/{name}.md does not say what a step costs.")
-    return found[1]
 
 
 def information(name: str) -> MethodInfo:
@@ -61,18 +53,19 @@ def if_there(page: str, before: str = "", after: str = "") -> str:
 
 
 def method_table() -> str:
-    """Every method with what it assumes, costs and claims, and where it comes from."""
+    """Every method with what it takes, assumes, costs and claims, and where it comes from."""
     rows = [
         [
             f"[{info.name}](methods/{info.name}.md)",
+            cell(info.takes),
             cell(info.assumes),
-            costs(info.name),
+            cell(info.costs),
             cell(info.claims),
             cell(info.reference),
         ]
         for info in bm.methods()
     ]
-    return table(["method", "assumes", "one step costs", "claims", "reference"], rows)
+    return table(["method", "takes", "assumes", "one step costs", "claims", "reference"], rows)
 
 
 def method_list() -> str:
@@ -87,10 +80,12 @@ def method_facts(name: str) -> str:
     info = information(name)
     facts = [
         ["what it does", cell(info.summary)],
+        ["takes", cell(info.takes)],
         ["assumes", cell(info.assumes)],
-        ["one step costs", costs(name)],
+        ["one step costs", cell(info.costs)],
         ["claims", cell(info.claims)],
         ["reference", cell(info.reference)],
+        *(["package", f"`{extra.how_to_install}`"] for extra in info.packages),
     ]
     return table(["", ""], facts)
 
@@ -115,6 +110,15 @@ def method_settings(name: str) -> str:
         note = "Where the default is `None`, the method chooses by itself."
     head = table(["setting", "default", "meaning"], rows)
     return f"## Settings\n\nPass them to `solve()`. {note}\n\n{head}"
+
+
+def limit_table() -> str:
+    """Every limit of size with its unit and its reason."""
+    rows = [
+        [f"`{name}`", f"{limit.value:,}", cell(limit.unit), cell(limit.reason)]
+        for name, limit in LIMITS.items()
+    ]
+    return table(["limit", "value", "of", "reason"], rows)
 
 
 def error_classes() -> list[type[Exception]]:
@@ -162,6 +166,7 @@ PARTS: dict[str, Callable[..., str]] = {
         method_facts,
         method_text,
         method_settings,
+        limit_table,
         error_list,
         status_list,
         atom_list,
