@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 
-from blomodel.methods.requirements.needs import written_kkt_conditions
+from blomodel.methods.requirements.needs import lower_conditions, written_kkt_conditions
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
@@ -67,7 +67,7 @@ class KKT:
     def run(self, run: Run) -> None:
         """Follow t to zero from several starts."""
         solver = choose_solver(self.solver, f"method {self.name!r}")
-        conditions = LowerConditions(run.model)
+        conditions = lower_conditions(run)
         problem = build_problem(conditions)
         run.note(f"nonlinear solver: {solver}")
         first_ends: list[np.ndarray] = []
