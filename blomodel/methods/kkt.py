@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 
-from blomodel.methods.requirements.needs import written_kkt_conditions
+from blomodel.methods.requirements.needs import lower_conditions, written_kkt_conditions
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
@@ -27,7 +27,7 @@ NONLINEAR_SOLVERS = Extra("nlp", "a nonlinear solver (IPOPT or UNO)", nonlinear_
 
 def chosen_solver(run: Run, method: Any) -> None:
     """The nonlinear solver that the user prefers, or any, installed."""
-    nonlinear_solver(f"method {method.name!r}")
+    nonlinear_solver(method.name)
 
 
 @method
@@ -66,7 +66,7 @@ class KKT:
     def run(self, run: Run) -> None:
         """Follow t to zero from several starts."""
         solver = nonlinear_solver(f"method {self.name!r}")
-        conditions = LowerConditions(run.model)
+        conditions = lower_conditions(run)
         problem = build_problem(conditions)
         run.note(f"nonlinear solver: {solver.name}")
         first_ends: list[np.ndarray] = []

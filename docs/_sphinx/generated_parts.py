@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import blomodel as bm
 from blomodel import errors
+from blomodel.basics.limits import LIMITS
 from blomodel.methods.run.registry import MethodInfo, method_classes
 from blomodel.methods.run.settings import VOCABULARY
 from blomodel.solvers.question import ProblemClass
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 PAGES = Path(__file__).resolve().parents[1]
 PLACEHOLDER = re.compile(r"^\{\{ (\w+)\((.*?)\) \}\}$", re.MULTILINE)
-COSTS = re.compile(r"^costs: (.+)$", re.MULTILINE)
 
 
 def cell(text: object) -> str:
@@ -37,14 +37,6 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def costs(name: str) -> str:
-    """What a method's page says about the work of one step."""
-    found = COSTS.search((PAGES / "methods" / f"{name}.md").read_text(encoding="utf-8"))
-    if found is None:
-        raise ValueError(f"docs/methods/{name}.md does not say what a step costs.")
-    return found[1]
 
 
 def information(name: str) -> MethodInfo:
@@ -64,18 +56,19 @@ def if_there(page: str, before: str = "", after: str = "") -> str:
 
 
 def method_table() -> str:
-    """Every method with what it assumes, costs and claims, and where it comes from."""
+    """Every method with what it takes, assumes, costs and claims, and where it comes from."""
     rows = [
         [
             f"[{info.name}](methods/{info.name}.md)",
+            cell(info.takes),
             cell(info.assumes),
-            costs(info.name),
+            cell(info.costs),
             cell(info.claims),
             cell(info.reference),
         ]
         for info in bm.methods()
     ]
-    return table(["method", "assumes", "one step costs", "claims", "reference"], rows)
+    return table(["method", "takes", "assumes", "one step costs", "claims", "reference"], rows)
 
 
 def method_list() -> str:
@@ -90,10 +83,12 @@ def method_facts(name: str) -> str:
     info = information(name)
     facts = [
         ["what it does", cell(info.summary)],
+        ["takes", cell(info.takes)],
         ["assumes", cell(info.assumes)],
-        ["one step costs", costs(name)],
+        ["one step costs", cell(info.costs)],
         ["claims", cell(info.claims)],
         ["reference", cell(info.reference)],
+        *(["package", f"`{extra.how_to_install}`"] for extra in info.packages),
     ]
     return table(["", ""], facts)
 
@@ -137,6 +132,15 @@ def setting_words() -> str:
                 users.append(f"[{info.name}]({info.name}.md){also}")
         rows.append([f"`{name}`", word.kind.value, cell(word.meaning), ", ".join(users)])
     return table(["word", "is a", "meaning", "in the methods (other names there)"], rows)
+
+
+def limit_table() -> str:
+    """Every limit of size with its unit and its reason."""
+    rows = [
+        [f"`{name}`", f"{limit.value:,}", cell(limit.unit), cell(limit.reason)]
+        for name, limit in LIMITS.items()
+    ]
+    return table(["limit", "value", "of", "reason"], rows)
 
 
 def error_classes() -> list[type[Exception]]:
@@ -196,6 +200,7 @@ PARTS: dict[str, Callable[..., str]] = {
         method_text,
         method_settings,
         setting_words,
+        limit_table,
         error_list,
         status_list,
         solver_table,

@@ -6,10 +6,13 @@ For use after a change of the output that was meant; read the difference before 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import sys
 from pathlib import Path
+
+from blomodel.solvers.nlp import PACKAGES
 
 PAIR = re.compile(r"^```python\n(.*?)^```\n(\s*)(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 
@@ -30,7 +33,16 @@ def refreshed(text: str) -> str:
     return PAIR.sub(replace, text)
 
 
+def hide_extras() -> None:
+    """Pages show what a plain installation prints, without the solvers that an extra brings."""
+    find_spec = importlib.util.find_spec
+    importlib.util.find_spec = lambda name, package=None: (
+        None if name in PACKAGES.values() else find_spec(name, package)
+    )
+
+
 if __name__ == "__main__":
+    hide_extras()
     for name in sys.argv[1:]:
         page = Path(name)
         page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -14,6 +14,7 @@ import pytest
 from cvxpy.atoms.atom import Atom
 
 import blomodel as bm
+from blomodel.basics.limits import LIMITS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -53,7 +54,15 @@ def test_the_table_for_choosing_has_every_method_and_its_claims() -> None:
     table = parts.fill((DOCS / "choosing.md").read_text(encoding="utf-8"))
     for info in bm.methods():
         assert f"[{info.name}](methods/{info.name}.md)" in table
-        assert parts.cell(info.claims) in table
+        for text in (info.takes, info.assumes, info.costs, info.claims):
+            assert parts.cell(text) in table
+
+
+def test_the_table_of_limits_has_every_limit() -> None:
+    page = parts.fill((DOCS / "choosing.md").read_text(encoding="utf-8"))
+    for name, limit in LIMITS.items():
+        assert f"| `{name}` | {limit.value:,} |" in page
+        assert parts.cell(limit.reason) in page
 
 
 def test_each_error_and_each_status_has_a_section() -> None:

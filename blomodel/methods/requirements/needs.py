@@ -85,4 +85,9 @@ def convex_penalised_level(largest: Callable[[Any], float | None]) -> Need:
 
 def written_kkt_conditions(run: Run, method: Any) -> None:
     """KKT conditions of the lower level that cvxpy's nonlinear language can hold."""
-    LowerConditions(run.model)
+    lower_conditions(run)
+
+
+def lower_conditions(run: Run) -> LowerConditions:
+    """These conditions, written once in a run."""
+    return run.once(LowerConditions, lambda: LowerConditions(run.model))

@@ -76,7 +76,9 @@ def judge(run: Run, method: Any, convexity: StrongConvexity) -> Verdict:
     try:
         check_method(run, method)
     except (ModelError, MissingPackageError) as error:
-        return Verdict(method.name, False, str(error).removeprefix(f"{method.name}: "))
+        # The name stands before the reason, wherever this is shown.
+        reason = str(error).removeprefix(f"{method.name}: ").removeprefix(f"{method.name} ")
+        return Verdict(method.name, False, reason)
     for assumption in Assumption:
         if assumption in method.assumptions:
             found = _DOUBTS[assumption](run, convexity)

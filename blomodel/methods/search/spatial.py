@@ -28,7 +28,7 @@ MAX_TANGENTS = 8  # of a convex upper objective, the latest ones
 COMPLEMENTARY = 1e-7  # relative: below this a pair needs no branching
 NARROW = 1e-9  # relative: a box this thin cannot be divided further
 ALWAYS_ASKED = 30  # nodes at which the lower level is asked for a point; then at 32, 64, 128, ...
-FAR = 1e4  # open ranges are divided up to here
+END_OF_OPEN_RANGES = 1e4  # up to here they are divided
 SAFE = 1e-8  # relative: what rounding may cost in a tightened range
 
 
@@ -326,7 +326,7 @@ class SpatialTree:
             at = low + 2 * max(1.0, abs(low))
         elif np.isfinite(high):
             at = high - 2 * max(1.0, abs(high))
-        if abs(at) > FAR:
+        if abs(at) > END_OF_OPEN_RANGES:
             raise ModelError(
                 f"kkt-mip: '{self.kkt.name_of(column)}' occurs in a product or another nonlinear term, "
                 "and the constraints do not bound it from both sides, so no bound can be proved; add "

@@ -94,7 +94,7 @@ def test_coupled_constraints_are_refused_by_name():
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1 + x], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [], lower)
     with pytest.raises(bm.errors.ModelError, match="meha.*lower level.*blocc"):
-        run_method(problem)
+        problem.solve(method="meha")
 
 
 def test_a_group_lasso_that_fits_everything_is_solved_in_one_stage(rng):

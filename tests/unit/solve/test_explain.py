@@ -67,7 +67,7 @@ def test_methods_do_what_is_said_about_them(name):
             assert verdict.reason
             with pytest.raises(BlomodelError) as refusal:
                 problem.solve(method=verdict.method, time_limit=0.05, max_iterations=3)
-            assert str(refusal.value).removeprefix(f"{verdict.method}: ") == verdict.reason
+            assert str(refusal.value).endswith(verdict.reason)
 
 
 def test_both_kinds_of_verdict_occur():
@@ -109,7 +109,7 @@ def test_an_optional_package_is_missed_only_where_it_is_missing(monkeypatch):
     assert not verdict.applies and 'pip install "blomodel[nlp]"' in verdict.reason
     with pytest.raises(MissingPackageError) as refusal:
         problem.solve(method="kkt")
-    assert str(refusal.value) == verdict.reason
+    assert str(refusal.value) == f"kkt {verdict.reason}"
 
 
 def test_explain_prints_the_plan_itself():
