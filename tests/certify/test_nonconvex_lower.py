@@ -39,7 +39,7 @@ def propose():
         claims: ClassVar[str] = "nothing at all"
         reference: ClassVar[str] = "none, for tests"
         allows_nonconvex_lower: ClassVar[bool] = True
-        point: tuple = registry.setting((0.0, 0.0), "the point")
+        point: tuple = registry.setting((0.0, 0.0), "the point", own=True)
 
         def run(self, run):
             run.propose(np.array([self.point[0]]), np.array([self.point[1]]), "given")
