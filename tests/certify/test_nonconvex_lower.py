@@ -44,7 +44,7 @@ def propose():
         capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
         assumptions: ClassVar[frozenset[Assumption]] = frozenset()
         needs: ClassVar[tuple[Need, ...]] = ()
-        point: tuple = registry.setting((0.0, 0.0), "the point")
+        point: tuple = registry.setting((0.0, 0.0), "the point", own=True)
 
         def run(self, run):
             run.propose(np.array([self.point[0]]), np.array([self.point[1]]), "given")
