@@ -19,7 +19,7 @@ import pytest
 
 from blomodel.basics.registry import kept_registries
 from blomodel.compiler import rules
-from blomodel.solvers.nlp import PACKAGES
+from blomodel.solvers.nlp import nonlinear_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -63,7 +63,7 @@ find_spec = importlib.util.find_spec
 
 def without_extras(name: str, package: str | None = None) -> object:
     """Pages show what a plain installation prints; only those that ask see the solvers of an extra."""
-    return None if name in PACKAGES.values() else find_spec(name, package)
+    return None if name in nonlinear_modules() else find_spec(name, package)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")

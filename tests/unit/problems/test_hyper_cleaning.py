@@ -90,7 +90,7 @@ def test_large_smooth_lower_level_is_solved_by_newton_as_by_an_interior_point_so
     conic = program._program
     vector = conic._vector(at, np.zeros(0), np.ones(1))
     by_cones = conic.data.solve(vector, np.zeros(weights.size), 1e-9)
-    other = conic.data.y.apply(by_cones.x)
+    other = conic.data.y.apply(by_cones.y)
     assert answer.value <= problem.model.g(at, other, np.zeros(0))[0] + 1e-9
     np.testing.assert_allclose(answer.y, other, atol=1e-4)
     assert np.abs(problem.model.g_grad(at, answer.y, np.zeros(0))[40:]).max() < 1e-6

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from dual_least_squares import DualLeastSquares, Liar
 
 import blomodel as bm
+from blomodel.basics.registry import kept_registries
 from blomodel.errors import MissingPackageError, UnknownSettingError, UnknownSolverError
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import NO_PREFERENCE, asking, choose_solver, current_choice
@@ -49,11 +50,10 @@ def wavy() -> bm.BilevelProblem:
 @pytest.fixture
 def outside():
     """Solvers that the library does not know of."""
-    for cls in (DualLeastSquares, Liar):
-        inner_solver(cls)
-    yield
-    for cls in (DualLeastSquares, Liar):
-        SOLVERS.remove(cls.name)
+    with kept_registries():
+        for cls in (DualLeastSquares, Liar):
+            inner_solver(cls)
+        yield
 
 
 @pytest.mark.parametrize(
