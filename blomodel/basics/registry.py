@@ -6,11 +6,14 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from blomodel.errors import BlomodelError
 
 Entry = TypeVar("Entry")
+
+_REGISTRIES: list[Registry[Any]] = []  # all that there are
 
 
 class Registry(Generic[Entry]):
@@ -31,6 +34,7 @@ class Registry(Generic[Entry]):
         self.word, self.packages, self.error = word, packages, error
         self._entries: dict[str, Entry] = {}
         self._is_complete = False
+        _REGISTRIES.append(self)
 
     def add(self, name: str, entry: Entry) -> None:
         """Register an entry; the same name again replaces it, as when a notebook cell runs twice."""
@@ -79,6 +83,19 @@ class Registry(Generic[Entry]):
             folder = importlib.import_module(package)
             for module in pkgutil.iter_modules(folder.__path__):
                 importlib.import_module(f"{package}.{module.name}")
+
+
+@contextmanager
+def kept_registries() -> Iterator[None]:
+    """Undo on leaving what was registered inside, for trials and tests."""
+    for registry in _REGISTRIES:
+        registry._complete()
+    saved = [(registry, dict(registry._entries)) for registry in _REGISTRIES]
+    try:
+        yield
+    finally:
+        for registry, entries in saved:
+            registry._entries = entries
 
 
 def nearest(word: str, known: list[str]) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from blomodel.basics.registry import kept_registries
 from blomodel.compiler import rules
-from blomodel.methods.run import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -59,12 +59,12 @@ def comparable(output: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    # One page registers an atom and a method of its own, which other tests must not meet.
+    # One page registers things of its own, which other tests must not meet.
     monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
-    monkeypatch.setattr(registry.METHODS, "_entries", dict(registry.METHODS.items()))
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page):
-        run_block(block, page, names)
+    with kept_registries():
+        for block in blocks(page):
+            run_block(block, page, names)
 
 
 def run_block(block: Block, page: Path, names: dict[str, object]) -> None:
