@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def solve_problem(
         time_limit=None if time_limit is None else time_limit - (compiled - began),
         max_iterations=max_iterations,
         n_jobs=n_jobs,
-        progress=progress,
+        progress=_in_stated_units(problem, progress),
     )
     if time_limit is not None:
         _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
@@ -128,6 +129,22 @@ def _keep_time(run: Run, load: float) -> None:
     if isinstance(model.lower_solver, MultistartLower):
         reserve = time.perf_counter() - began  # the certificate searches from as many starts
     run.time_limit -= min(reserve, 0.4 * run.time_limit)
+
+
+def _in_stated_units(
+    problem: BilevelProblem, progress: Progress | None
+) -> Callable[[int, Mapping[str, float]], None] | None:
+    """Tell of the upper objective as the problem states it, not as the solved model counts it."""
+    if progress is None or problem.model is problem.plain_model:
+        return progress
+
+    def tell(iteration: int, figures: Mapping[str, float]) -> None:
+        stated = dict(figures)
+        if "value" in stated:
+            stated["value"] = problem.chain.invert_value(stated["value"])
+        progress(iteration, stated)
+
+    return tell
 
 
 def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
