@@ -1,1 +1,1 @@
-"""What every room may use: registries, deadlines, limits of size."""
+"""What every room may use: registries, deadlines, limits of size, memory, kept values."""

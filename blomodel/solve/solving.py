@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,8 +64,12 @@ def solve_problem(
         deadline=limit,
         max_iterations=max_iterations,
         n_jobs=n_jobs,
+<<<<<<< HEAD
         progress=progress,
         solver=choice,
+=======
+        progress=_in_stated_units(problem, progress),
+>>>>>>> transform
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)
@@ -140,6 +145,22 @@ def _keep_time(run: Run, load: float) -> None:
     if not model.is_convex_below:
         reserve = time.perf_counter() - began  # the certificate searches from as many starts
     run.deadline = whole.keeping(min(reserve, LARGEST_RESERVE * (whole.at - run.began)))
+
+
+def _in_stated_units(
+    problem: BilevelProblem, progress: Progress | None
+) -> Callable[[int, Mapping[str, float]], None] | None:
+    """Tell of the upper objective as the problem states it, not as the solved model counts it."""
+    if progress is None or problem.model is problem.plain_model:
+        return progress
+
+    def tell(iteration: int, figures: Mapping[str, float]) -> None:
+        stated = dict(figures)
+        if "value" in stated:
+            stated["value"] = problem.chain.invert_value(stated["value"])
+        progress(iteration, stated)
+
+    return tell
 
 
 def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -147,6 +148,13 @@ def test_the_chain_tells_and_the_model_at_its_end_is_what_methods_see():
     problem.solve()
     explained = problem.explain()
     assert "change of units" in explained and "is counted in units of 1000" in explained
+
+
+def test_what_is_shown_on_the_way_is_in_stated_units(capfd):
+    problem, *_ = build(ALL)
+    problem.solve(method="reduced-penalty", verbose=True)
+    shown = re.findall(r"value (\S+)", "".join(capfd.readouterr()))
+    assert len(shown) >= 2 and all(4 < float(value.rstrip(",")) < 5 for value in shown)
 
 
 def test_a_start_goes_through_the_chain():
