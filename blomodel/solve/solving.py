@@ -64,12 +64,8 @@ def solve_problem(
         deadline=limit,
         max_iterations=max_iterations,
         n_jobs=n_jobs,
-<<<<<<< HEAD
-        progress=progress,
-        solver=choice,
-=======
         progress=_in_stated_units(problem, progress),
->>>>>>> transform
+        solver=choice,
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)
