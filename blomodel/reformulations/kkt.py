@@ -70,6 +70,7 @@ class WithConditions(Reformulation):
         self.conditions.start(self.x(x), below, self.p)
 
     def formula(self) -> Formula:
+        """Stationarity, both levels' rows, signs of the multipliers and the products of pairs."""
         known = {v.id for v in self.bilevel.variables}
         slacks = [row.slack for row in self.conditions.rows if row.slack is not None]
         ordered = {v.id: v for v in (*self.multipliers, *slacks, *self.problem.variables())}
@@ -90,6 +91,7 @@ class WithConditions(Reformulation):
         )
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """The conditions at a point; multipliers of inequalities first, then of equations."""
         model = self.model
 
         def objective(x: Any, y: Any) -> float:
@@ -138,6 +140,7 @@ class KKTReformulation(WithConditions):
     )
 
     def judge(self) -> tuple[str, str]:
+        """Exact where minimisers and KKT points of the lower level are the same."""
         if self.lower_kind == "nonconvex":
             return RELAXATION, (
                 "the lower level is not convex: its minimisers are among the KKT points, with its "
@@ -153,6 +156,7 @@ class KKTReformulation(WithConditions):
         )
 
     def check(self) -> Sequence[Requirement]:
+        """The lower constraints are rows, and symbolic derivatives of both are known."""
         n_pairs = sum(row.slack is not None for row in self.conditions.rows)
         _ = self.problem  # raises where cvxpy's language does not suffice
         return [

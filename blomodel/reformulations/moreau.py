@@ -53,6 +53,7 @@ class Moreau(Reformulation):
     )
 
     def judge(self) -> tuple[str, str]:
+        """Exact where the fixed points of the proximal step are the lower minimisers."""
         if self.lower_kind == "nonconvex":
             return RELAXATION, (
                 "the lower level is not convex: fixed points of the proximal step are its stationary "
@@ -63,6 +64,7 @@ class Moreau(Reformulation):
         )
 
     def check(self) -> Sequence[Requirement]:
+        """A convex lower level; elsewhere rows, and a gamma that the user answers for."""
         if self.lower_kind != "nonconvex":
             return [self.convexity()]
         if not self.model.has_smooth_kkt:
@@ -78,6 +80,8 @@ class Moreau(Reformulation):
         ]
 
     def formula(self) -> Formula:
+        """The gap to the Moreau envelope must not be positive."""
+
         def gap(writer: Writer) -> str:
             envelope = either(writer.notation, "v_gamma", r"v_{\gamma}")
             g = self.line(self.model.g_expression)(writer)
@@ -165,6 +169,7 @@ class Moreau(Reformulation):
         return theta, program.value(theta), np.concatenate([slope, (y - theta) / gamma])
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """Envelope, gap and penalty, each by one proximal step."""
         model = self.model
 
         def objective(x: Any, y: Any) -> float:

@@ -59,6 +59,7 @@ class NormParts:
         return 1.0 - cp.sum(cp.square(self.direction), axis=self.axis)
 
     def constraints(self, t: cp.Parameter) -> list[Constraint]:
+        """u = length * direction, and a direction of length 1 wherever u is not zero."""
         length = spread(self.length, self.argument.shape, self.axis)
         return [
             self.argument == times(length, self.direction),
@@ -67,6 +68,7 @@ class NormParts:
         ]
 
     def start(self) -> None:
+        """Length and direction of the present u."""
         values = _value(self.argument)
         length = np.sqrt(np.sum(values**2, axis=self.axis, keepdims=values.ndim > 0))
         self.length.save_value(length.reshape(self.length.shape, order="F"))
@@ -82,12 +84,14 @@ class SignParts:
     negative: cp.Variable
 
     def constraints(self, t: cp.Parameter) -> list[Constraint]:
+        """Parts of which at most one is positive, up to ``t``."""
         return [
             self.argument == self.positive - self.negative,
             cp.multiply(self.positive, self.negative) <= t,
         ]
 
     def start(self) -> None:
+        """The parts of the present u."""
         values = _value(self.argument)
         self.positive.save_value(np.maximum(values, 0.0))
         self.negative.save_value(np.maximum(-values, 0.0))
@@ -102,10 +106,12 @@ class MaximumParts:
     weights: cp.Variable
 
     def constraints(self, t: cp.Parameter) -> list[Constraint]:
+        """Weights that add up to 1 and lie on the largest elements, up to ``t``."""
         slack = self.largest - self.argument
         return [slack >= 0, cp.sum(self.weights) == 1, cp.multiply(self.weights, slack) <= t]
 
     def start(self) -> None:
+        """The largest element of the present u, and equal weights where it is reached."""
         values = _value(self.argument)
         self.largest.save_value(values.max())
         self.weights.save_value((values == values.max()) / np.sum(values == values.max()))

@@ -29,6 +29,7 @@ class Stationarity(WithConditions):
     abstract_latex = r"\min_{x,y} f(x,y) \;\text{s.t.}\; \nabla_y g(x,y) = 0,\; x \in X"
 
     def judge(self) -> tuple[str, str]:
+        """Exact where stationary points of the lower level are minimisers."""
         if self.lower_kind == "nonconvex":
             return RELAXATION, (
                 "the lower level is not convex: saddle points and maxima are stationary too, unless "
@@ -39,6 +40,7 @@ class Stationarity(WithConditions):
         )
 
     def check(self) -> Sequence[Requirement]:
+        """No lower constraints, and a lower objective without kinks."""
         constraints = self.model.lower_constraints
         if constraints:
             raise ReformulationError(
@@ -57,6 +59,7 @@ class Stationarity(WithConditions):
         ]
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """The gradient that must vanish, and its squared length with a gradient of its own."""
         model, n_x = self.model, self.model.x.size
 
         def gradient(x: Any, y: Any) -> np.ndarray:

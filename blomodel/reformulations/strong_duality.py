@@ -47,9 +47,11 @@ class StrongDuality(WithConditions):
     )
 
     def judge(self) -> tuple[str, str]:
+        """Exact, since such a lower level has no duality gap."""
         return EQUIVALENT, "at t = 0: a linear or convex quadratic lower level has no duality gap"
 
     def check(self) -> Sequence[Requirement]:
+        """A linear or convex quadratic lower level with affine rows."""
         if self.lower_kind not in ("LP", "QP"):
             raise ReformulationError(
                 "strong-duality: the lower level must be linear or convex quadratic in y with affine "
@@ -92,6 +94,7 @@ class StrongDuality(WithConditions):
         return build_problem(conditions, self.stated_objective, instead_of_products=values)
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions of the KKT conditions, and the duality gap."""
         functions = super().make_functions()
         products, equalities = functions["complementarity"], functions["equalities"]
         n_in = len(self.model.lower_in)

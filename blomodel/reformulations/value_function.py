@@ -97,12 +97,14 @@ class ValueFunction(_WithValueFunction):
     )
 
     def judge(self) -> tuple[str, str]:
+        """Exact by definition; its penalty only as gamma grows."""
         return EQUIVALENT, (
             "a feasible y with g(x, y) <= v(x) is a minimiser and the reverse. The penalty "
             "f + gamma (g - v), which methods minimise instead, is exact only as gamma grows"
         )
 
     def check(self) -> Sequence[Requirement]:
+        """A lower level whose value can be found at each x."""
         if self.lower_kind == "nonconvex":
             how = "it is not convex, so v(x) is the best value that searches from many starts find"
         else:
@@ -110,6 +112,8 @@ class ValueFunction(_WithValueFunction):
         return [Requirement("the lower level has a minimiser at each x", how)]
 
     def formula(self) -> Formula:
+        """g(x, y) <= v(x) beside both levels' rows."""
+
         def gap(writer: Writer) -> str:
             return f"{self.line(self.model.g_expression)(writer)} {writer.notation.at_most} v"
 
@@ -121,6 +125,7 @@ class ValueFunction(_WithValueFunction):
         )
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """v, the gap g - v, and the penalty f + gamma (g - v) with its gradient."""
         model, functions = self.model, self.value_functions()
 
         def gap(x: Any, y: Any) -> float:
@@ -156,12 +161,14 @@ class ReducedValueFunction(_WithValueFunction):
     )
 
     def judge(self) -> tuple[str, str]:
+        """An approximation from below, better as gamma grows."""
         return APPROXIMATION, (
             "the y that is chosen trades f against g, so that g(x, y) - v(x) falls to zero only as "
             "gamma grows; F_gamma never exceeds the bilevel value at the same x"
         )
 
     def check(self) -> Sequence[Requirement]:
+        """f + gamma g convex in y, so that its minimum can be found."""
         found = [self.convexity()]
         why_not = ""
         try:
@@ -180,6 +187,8 @@ class ReducedValueFunction(_WithValueFunction):
         return [*found, Requirement("f + gamma g is convex in y at fixed x", program.reason)]
 
     def formula(self) -> Formula:
+        """The best of f + gamma g over y, less gamma v, over x alone."""
+
         def inner(writer: Writer) -> str:
             f = self.line(self.model.f_expression)(writer)
             g = self.line(self.model.g_expression)(writer)
@@ -207,6 +216,8 @@ class ReducedValueFunction(_WithValueFunction):
         )
 
     def make_functions(self) -> dict[str, Callable[..., Any]]:
+        """F_gamma, its gradient, the y that it chooses, and that y's gap."""
+
         def evaluate(x: Any, gamma: float) -> PenaltyEvaluation:
             return ReducedPenalty(self.model, self.p)(self.x(x), gamma)
 

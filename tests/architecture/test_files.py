@@ -99,3 +99,19 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = [target for target in targets if "generated/" not in target]
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_what_is_checked_before_a_commit_is_checked_by_ci_too() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for entry in re.findall(r"entry: (.*)", hooks):
+        assert f"run {entry.removesuffix(' --force-exclude')}" in script
+
+
+def test_unit_tests_lie_where_the_code_lies() -> None:
+    tested = {
+        path.parent.relative_to(ROOT / "tests" / "unit")
+        for path in (ROOT / "tests" / "unit").rglob("*.py")
+    }
+    strangers = [str(folder) for folder in tested if not (ROOT / "blomodel" / folder).is_dir()]
+    assert not strangers, f"no such folder in blomodel/: {strangers}"
