@@ -19,6 +19,7 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
+from blomodel.text.layout import array
 from blomodel.text.shorten import shorten
 
 if TYPE_CHECKING:
@@ -78,12 +79,12 @@ def certify_point(
     elif not gap <= tolerance:
         reasons.append(
             f"the lower level can do better by {g_value - lower.value:.6g}: it reaches "
-            f"{problem.lower.sign * lower.value:.6g} at y = {_vector(lower.y)}, not "
+            f"{problem.lower.sign * lower.value:.6g} at y = {array(lower.y)}, not "
             f"{problem.lower.sign * g_value:.6g}"
         )
     elif not reasons and _is_another_answer(problem, x, y, lower):
         reasons.append(
-            f"the lower level has one answer at this x, y = {_vector(lower.y)}, and the point holds "
+            f"the lower level has one answer at this x, y = {array(lower.y)}, and the point holds "
             f"another y; the lower objective is so flat that the gap does not show it"
         )
     own_gaps: dict[str, float] = {}
@@ -258,10 +259,6 @@ def _is_another_answer(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lo
     if np.abs(y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
         return False
     return bool(looks_unique(problem, x, lower.y, problem.model.split_duals(lower.duals)))
-
-
-def _vector(y: np.ndarray | None) -> str:
-    return np.array2string(np.zeros(0) if y is None else y, precision=6, threshold=8)
 
 
 def _sharpest_multipliers(

@@ -17,6 +17,7 @@ from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_a
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
+from blomodel.text.layout import array
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -180,7 +181,7 @@ def _without_answer(
 
 def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) -> Outcome:
     x, status = run.tried[-1]
-    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {_vector(x)}"
+    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {array(x)}"
     if status is InnerStatus.INFEASIBLE:
         conflicts = explain_lower_at(problem, x, min(deadline, _latest()))
         reason = NoAnswer(
@@ -195,7 +196,3 @@ def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: float) ->
 
 def _latest() -> float:
     return time.perf_counter() + LONGEST_EXPLANATION
-
-
-def _vector(x: np.ndarray) -> str:
-    return np.array2string(x, precision=6, threshold=8)

@@ -56,14 +56,14 @@ _TYPED_NAMES = {
 
 
 def latex(part: cp.Expression | Constraint) -> str:
-    """The LaTeX of an expression or constraint, without dollar signs.
+    r"""The LaTeX of an expression or constraint, without dollar signs.
 
     Examples
     --------
     >>> import cvxpy as cp
     >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
     >>> latex((y - 2 * x) ** 2 <= cp.exp(x))
-    '\\\\left(y - 2 x\\\\right)^{2} \\\\le e^{x}'
+    '\\left(y - 2 x\\right)^{2} \\le e^{x}'
     """
     return Writer(LATEX).write(part)
 

@@ -20,7 +20,10 @@ from ..projection import project
 
 @compiled
 def neumann(hessian, x, y, right, solution, term, image, step, terms, tolerance):
-    """solution = step * sum over q < terms of (I - step H)^q right; returns the number of terms."""
+    """Neumann series: solution = step * sum over q < terms of (I - step H)^q right.
+
+    Returns the number of terms that were added.
+    """
     for i in range(len(right)):
         term[i] = step * right[i]
         solution[i] = term[i]
@@ -51,7 +54,7 @@ def hypergradient(
     product,
     work,
 ):
-    """slope = grad_x f - g_xy v with H v = grad_y f; v is where conjugate gradients begin."""
+    """Hypergradient slope = grad_x f - g_xy v with H v = grad_y f; conjugate gradients begin at v."""
     n_y = len(y)
     right, residual, direction, image = work[0, :n_y], work[1, :n_y], work[2, :n_y], work[3, :n_y]
     call_at(f_grad_y, x, y, right)
