@@ -264,7 +264,7 @@ class Writer:
 
     def _power(self, atom: Any) -> Written:
         base, exponent = self.inside(atom.args[0], ATOM), self.inside(atom.p, POWER)
-        return f"{base}**{exponent}", POWER
+        return self.notation.power(base, exponent), POWER
 
     def _picked(self, atom: Any) -> Written:
         keys = map(_short_key, atom.key if isinstance(atom.key, tuple) else (atom.key,))

@@ -42,8 +42,8 @@ class Notation:
         return f"({text})"
 
     def power(self, base: str, exponent: str) -> str:
-        """A power; the base has its brackets already."""
-        return f"{base}**{exponent}" if exponent[0] != "-" else f"{base}**({exponent})"
+        """A power of which both parts have their brackets already."""
+        return f"{base}**{exponent}"
 
     def times(self, left: str, right: str) -> str:
         """The product of two factors that have their brackets already."""

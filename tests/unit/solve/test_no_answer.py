@@ -137,7 +137,7 @@ def test_optimum_at_a_jump_of_the_lower_answer_is_not_attained(x, y):
     value = problem.solve()
     assert problem.status == "not_attained"
     assert 0 < value < 1e-3
-    assert "near [0.]" in outcome(problem) and "f is 1" in outcome(problem)
+    assert "near [0]" in outcome(problem) and "f is 1" in outcome(problem)
 
 
 @pytest.mark.parametrize(
