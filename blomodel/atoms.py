@@ -32,28 +32,36 @@ class sigmoid(Elementwise):
 
     @Elementwise.numpy_numeric
     def numeric(self, values: list[Any]) -> Any:
+        """Values of the atom at given values of its argument, without overflow."""
         return scipy.special.expit(values[0])
 
     def sign_from_args(self) -> tuple[bool, bool]:
+        """Nonnegative, and not nonpositive, whatever the argument is."""
         return (True, False)
 
     def bounds_from_args(self) -> tuple[np.ndarray, np.ndarray]:
+        """The values at the bounds of the argument, since the function increases."""
         lower, upper = self.args[0].get_bounds()
         return scipy.special.expit(lower), scipy.special.expit(upper)
 
     def is_atom_convex(self) -> bool:
+        """Not convex: the curve bends downwards for positive arguments."""
         return False
 
     def is_atom_concave(self) -> bool:
+        """Not concave: the curve bends upwards for negative arguments."""
         return False
 
     def is_atom_smooth(self) -> bool:
+        """Smooth everywhere."""
         return True
 
     def is_incr(self, idx: int) -> bool:
+        """Increasing in its argument."""
         return True
 
     def is_decr(self, idx: int) -> bool:
+        """Decreasing nowhere."""
         return False
 
     def _domain(self) -> list[Constraint]:

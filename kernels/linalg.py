@@ -40,14 +40,14 @@ def largest(a):
 
 @compiled
 def copy(source, target):
-    """target = source."""
+    """Copy: target = source."""
     for i in range(len(source)):
         target[i] = source[i]
 
 
 @compiled
 def axpy(factor, a, b):
-    """b += factor * a."""
+    """Add a multiple: b += factor * a."""
     for i in range(len(a)):
         b[i] += factor * a[i]
 
@@ -144,7 +144,7 @@ def conjugate_gradients(hessian, x, y, right, solution, residual, direction, ima
 
 @compiled
 def advance(fixed, pace, slope, x, old_x, old_slope):
-    """x -= step * slope, keeping x and slope for the next call; returns the step.
+    """Step: x -= step * slope, keeping x and slope for the next call; returns the step.
 
     A fixed step of 0 asks for the rule of Malitsky and Mishchenko (2020), whose step is at most half
     the inverse of the curvature met on the last move and grows slowly. pace: see STEP in fields.

@@ -80,7 +80,7 @@ def _shrunk(value, amount):
 
 @helper
 def _combine(w, layout):
-    """constant + the vectors, where the slope is left."""
+    """The constant plus the vectors, where the slope is left."""
     n, out, count = np.uint64(layout[OUTPUT_SIZE]), np.uint64(layout[OUTPUT]), layout[N_VECTORS]
     constant, factor = _number(w, layout, 1), _number(w, layout, 2)
     vector = np.uint64(layout[layout[VECTORS]])
@@ -100,7 +100,7 @@ def _combine(w, layout):
 
 @inlined
 def _step(w, layout, step, amounts, has_l1, bounds, has_box):
-    """point -= step * slope, then the proximal step; in one pass where few vectors are combined."""
+    """Do point -= step * slope, then the proximal step; in one pass where few vectors are combined."""
     n, point = np.uint64(layout[OUTPUT_SIZE]), np.uint64(layout[POINT])
     own, constant, factor_a = _number(w, layout, 0), _number(w, layout, 1), _number(w, layout, 2)
     vectors, count = layout[VECTORS], layout[N_VECTORS]

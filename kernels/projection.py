@@ -119,7 +119,7 @@ def _affine(v, first, count, data, offset, scratch, begin):
 
 @helper
 def _spent(v, first, count, data, offset, price):
-    """a'w for w = v - price a cut to the bounds."""
+    """The budget spent, a'w, for w = v - price a cut to the bounds."""
     total = 0.0
     for i in range(count):
         slope = data[offset + 2 * count + i]

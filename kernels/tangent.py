@@ -31,7 +31,7 @@ def pull_through(places, point, direction, ahead, behind):
 
 @compiled
 def tangent(places, is_free, point, h_x, along, ahead, behind):
-    """along = the part of h_x that moves x, when the projection of ``point`` is where x stands."""
+    """Set along to the part of h_x that moves x, when the projection of ``point`` is where x stands."""
     copy(h_x, along)
     if not is_free:
         pull_through(places, point, along, ahead, behind)

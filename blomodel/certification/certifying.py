@@ -24,6 +24,7 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
+from blomodel.text.layout import array
 from blomodel.text.shorten import shorten
 from blomodel.transformations.kinks import without_kinks
 
@@ -132,7 +133,7 @@ def _objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> l
     found += _lower_objections(problem, checks, tolerance)
     if not found and _is_another_answer(problem, checks.point, checks.lower):
         found.append(
-            f"the lower level has one answer at this x, y = {_vector(checks.lower.y)}, and the point "
+            f"the lower level has one answer at this x, y = {array(checks.lower.y)}, and the point "
             f"holds another y; the lower objective is so flat that the gap does not show it"
         )
     # A large objective of one follower must not hide what another one leaves to gain.
@@ -157,7 +158,7 @@ def _lower_objections(problem: BilevelProblem, checks: _Checks, tolerance: float
     if not checks.gap <= tolerance:
         return [
             f"the lower level can do better by {checks.lower_objective - lower.value:.6g}: it reaches "
-            f"{sign * lower.value:.6g} at y = {_vector(lower.y)}, not "
+            f"{sign * lower.value:.6g} at y = {array(lower.y)}, not "
             f"{sign * checks.lower_objective:.6g}"
         ]
     return []
@@ -284,10 +285,6 @@ def _is_another_answer(problem: BilevelProblem, point: Point, lower: LowerCheck)
         return False
     model, p = problem.plain_model, problem.parameter_values()
     return bool(looks_unique(model, p, point.x, lower.y, model.split_duals(lower.duals)))
-
-
-def _vector(y: np.ndarray | None) -> str:
-    return np.array2string(np.zeros(0) if y is None else y, precision=6, threshold=8)
 
 
 def _sharpest_multipliers(

@@ -52,6 +52,7 @@ class TapeBuilder:
         return number
 
     def size(self, a: int) -> int:
+        """How many numbers a node holds."""
         return self.nodes[a].size
 
     def input(self, name: str) -> int:
@@ -67,9 +68,11 @@ class TapeBuilder:
         return self.emit(op.CONSTANT, (), flat.size, flat)
 
     def zeros(self, size: int) -> int:
+        """A vector of zeros."""
         return self.constant(np.zeros(size))
 
     def is_constant(self, a: int) -> bool:
+        """Whether a node holds numbers that are known now."""
         return self.nodes[a].op == op.CONSTANT
 
     def scalar_value(self, a: int) -> float | None:
@@ -89,6 +92,7 @@ class TapeBuilder:
     # Elementwise functions
 
     def unary(self, opcode: int, a: int) -> int:
+        """An elementwise function of one operand; of a repeated scalar it is computed once."""
         node = self.nodes[a]
         if node.op == op.FILL:
             return self.fill(self.unary(opcode, node.args[0]), node.size)
@@ -160,18 +164,23 @@ class TapeBuilder:
         return self.emit(op.MUL, (min(a, b), max(a, b)), size)
 
     def add(self, a: int, b: int, size: int | None = None) -> int:
+        """The sum of two operands; see ``binary`` for ``size``."""
         return self.binary(op.ADD, a, b, size)
 
     def sub(self, a: int, b: int, size: int | None = None) -> int:
+        """The first operand less the second; see ``binary`` for ``size``."""
         return self.binary(op.SUB, a, b, size)
 
     def mul(self, a: int, b: int, size: int | None = None) -> int:
+        """The product, element by element; see ``binary`` for ``size``."""
         return self.binary(op.MUL, a, b, size)
 
     def div(self, a: int, b: int, size: int | None = None) -> int:
+        """The quotient, element by element; see ``binary`` for ``size``."""
         return self.binary(op.DIV, a, b, size)
 
     def scale(self, number: float, a: int) -> int:
+        """A number times an operand."""
         return self.mul(self.constant(number), a, self.size(a))
 
     def freeze(self, a: int) -> int:
@@ -243,6 +252,7 @@ class TapeBuilder:
         return a, source, target
 
     def concatenate(self, parts: Sequence[int]) -> int:
+        """The parts, one after another in one vector."""
         pieces, begin = [], 0
         for part in parts:
             size = self.size(part)
@@ -290,6 +300,7 @@ class TapeBuilder:
     # Products with matrices
 
     def dot(self, a: int, b: int) -> int:
+        """The inner product of two vectors of the same size."""
         return self.matmul(a, b, 1, self.size(a), 1)
 
     def matmul(

@@ -34,6 +34,7 @@ class Operand:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the value is known now."""
         return self.value is not None
 
     @property
@@ -132,6 +133,7 @@ class Lowering:
         return Operand(self.builder, expression.shape, node=node)
 
     def constant(self, shape: tuple[int, ...], value: Any) -> Operand:
+        """The operand of a constant; complex numbers are refused, since tapes hold real ones."""
         if np.iscomplexobj(value):
             raise ModelError("complex numbers cannot be compiled; split real and imaginary parts.")
         return Operand(self.builder, shape, value=value)
@@ -153,7 +155,7 @@ class Lowering:
         return (
             f"the atom '{name}' in '{around}' cannot be compiled. Rewrite it with atoms that can: "
             "sums, products, quotients, powers, norms, maxima, quadratic forms, exp, log and the "
-            "atoms of cvxpy.nlp."
+            "atoms of cvxpy.nlp; or give it a rule (blomodel.compiler.rules.rule)."
         )
 
     def spread(self, operand: Operand, shape: tuple[int, ...]) -> int:

@@ -59,6 +59,7 @@ class SparseMatrix:
 
     @cached_property
     def transposed(self) -> SparseMatrix:
+        """The transpose, which knows this matrix as its own transpose."""
         other = SparseMatrix(self.csr.T)
         other.__dict__["transposed"] = self
         return other
@@ -130,6 +131,7 @@ class Tape:
         self.derivatives: dict[Any, Tape] = {}  # filled by compiler/passes/derivatives.py
 
     def __call__(self, *inputs: Any) -> np.ndarray:
+        """Run the tape; the result is a copy, since the next call uses the same workspace."""
         run, arguments, views, result = self._runner
         if len(inputs) != len(views):
             raise TypeError(f"this tape takes the blocks {self.input_names}")
@@ -221,6 +223,7 @@ class _Encoder:
         self.top = 0
 
     def encode(self) -> Machinery:
+        """Lay out the workspace and the code, and run what depends on constants only."""
         tape = self.tape
         inputs = [self._take(size) for size in tape.input_sizes]
         self.zero = self._constant(np.zeros(1))

@@ -59,7 +59,7 @@ class NormParts:
         return 1.0 - cp.sum(cp.square(self.direction), axis=self.axis)
 
     def constraints(self, t: cp.Parameter) -> list[Constraint]:
-        """u = length * direction, and a direction of length 1 wherever u is not zero."""
+        """Rows for u = length * direction, and a direction of length 1 wherever u is not zero."""
         length = spread(self.length, self.argument.shape, self.axis)
         return [
             self.argument == times(length, self.direction),

@@ -19,6 +19,7 @@ from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_a
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
+from blomodel.text.layout import array
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -179,7 +180,7 @@ def _without_answer(
 
 def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: Deadline) -> Outcome:
     x, status = problem.chain.invert_upper(run.tried[-1][0]), run.tried[-1][1]
-    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {_vector(x)}"
+    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {array(x)}"
     if status is InnerStatus.INFEASIBLE:
         conflicts = explain_lower_at(problem, x, deadline.earlier(LONGEST_EXPLANATION))
         reason = NoAnswer(
@@ -190,7 +191,3 @@ def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: Deadline)
     return Outcome(
         Status.LOWER_UNBOUNDED, None, None, "", NoAnswer("lower unbounded", text, is_proven=False)
     )
-
-
-def _vector(x: np.ndarray) -> str:
-    return np.array2string(x, precision=6, threshold=8)

@@ -20,6 +20,7 @@ from blomodel.solution import Solution
 from blomodel.solve.outcome import Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
+from blomodel.text.layout import array
 from blomodel.text.shorten import shorten
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _raise_lower_error(problem: BilevelProblem, run: Run, outcome: Outcome) -> N
     about = f" These constraints are in conflict: {names}." if names else ""
     raise LowerLevelError(
         f"The lower level has {what} at every x that was tried ({len(run.tried)} points), for example "
-        f"at x = {np.array2string(x, precision=6, threshold=8)}.{about} Check the lower constraints and "
+        f"at x = {array(x)}.{about} Check the lower constraints and "
         "the bounds of its variables.",
         x,
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from blomodel.basics.deadline import Deadline
 from blomodel.model.model import Model
+from blomodel.text.layout import array
 
 MAX_DIRECTIONS = 40  # rays looked at
 DISTANCES = 10.0 ** np.arange(-2, 7)  # along a ray, relative to the size of the point
@@ -173,7 +174,7 @@ class Attainment:
         if not all(later < earlier for earlier, later in zip(fine, fine[1:], strict=False)):
             return None
         text = (
-            f"as x comes near {_vector(end)} f comes near {self.sign * self.value:.6g}, but at that x "
+            f"as x comes near {array(end)} f comes near {self.sign * self.value:.6g}, but at that x "
             f"the lower level answers differently and f is {self.sign * at_end:.6g}"
         )
         return WayOut(False, self.value, self.x, self.y, self.value, text)
@@ -185,7 +186,3 @@ def _name(direction: np.ndarray) -> str:
         return "(1, ..., 1)" if direction[0] > 0 else "-(1, ..., 1)"
     sign = "+" if direction[held[0]] > 0 else "-"
     return f"{sign}x" if direction.size == 1 else f"{sign}x[{held[0]}]"
-
-
-def _vector(x: np.ndarray) -> str:
-    return np.array2string(x + 0.0, precision=6, threshold=8)

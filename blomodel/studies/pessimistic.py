@@ -26,6 +26,7 @@ from blomodel.methods.run.starts import spread
 from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.text.layout import array
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
@@ -122,7 +123,7 @@ def evaluate_pessimistically(
     answer, is_convex = model.solve_lower(x, p, np.zeros(model.y.size), accuracy=1e-9)
     if not answer.status.has_point:
         raise LowerLevelError(
-            f"The lower level has no answer at x = {np.array2string(x, precision=6, threshold=8)} "
+            f"The lower level has no answer at x = {array(x)} "
             f"({answer.status.message.rstrip('.').lower()}), so there is none to be pessimistic about.",
             x,
         )

@@ -56,14 +56,14 @@ _TYPED_NAMES = {
 
 
 def latex(part: cp.Expression | Constraint) -> str:
-    """The LaTeX of an expression or constraint, without dollar signs.
+    r"""The LaTeX of an expression or constraint, without dollar signs.
 
     Examples
     --------
     >>> import cvxpy as cp
     >>> x, y = cp.Variable(name="x"), cp.Variable(name="y")
     >>> latex((y - 2 * x) ** 2 <= cp.exp(x))
-    '\\\\left(y - 2 x\\\\right)^{2} \\\\le e^{x}'
+    '\\left(y - 2 x\\right)^{2} \\le e^{x}'
     """
     return Writer(LATEX).write(part)
 
@@ -264,7 +264,7 @@ class Writer:
 
     def _power(self, atom: Any) -> Written:
         base, exponent = self.inside(atom.args[0], ATOM), self.inside(atom.p, POWER)
-        return f"{base}**{exponent}", POWER
+        return self.notation.power(base, exponent), POWER
 
     def _picked(self, atom: Any) -> Written:
         keys = map(_short_key, atom.key if isinstance(atom.key, tuple) else (atom.key,))

@@ -42,8 +42,8 @@ class Notation:
         return f"({text})"
 
     def power(self, base: str, exponent: str) -> str:
-        """A power; the base has its brackets already."""
-        return f"{base}**{exponent}" if exponent[0] != "-" else f"{base}**({exponent})"
+        """A power of which both parts have their brackets already."""
+        return f"{base}**{exponent}"
 
     def times(self, left: str, right: str) -> str:
         """The product of two factors that have their brackets already."""
@@ -81,6 +81,7 @@ class LatexNotation(Notation):
     negation = SUM
 
     def name(self, name: str) -> str:
+        """A name: Greek letters by name, what follows an underscore or a letter as an index."""
         base, _, index = name.partition("_")
         found = re.fullmatch(r"([A-Za-z]+)(\d+)", base)
         if found and not index:
@@ -97,6 +98,7 @@ class LatexNotation(Notation):
         return rf"\mathrm{{{_clean(text)}}}"
 
     def number(self, value: float) -> str:
+        """A number; large and small ones with a power of ten."""
         mantissa, mark, exponent = f"{value:.6g}".partition("e")
         if not mark:
             return mantissa
@@ -104,6 +106,7 @@ class LatexNotation(Notation):
         return power if mantissa == "1" else rf"{mantissa} \cdot {power}"
 
     def brackets(self, text: str) -> str:
+        """The text in brackets that grow with it."""
         return rf"\left({text}\right)"
 
     def function(self, name: str) -> str:
@@ -115,9 +118,11 @@ class LatexNotation(Notation):
         return rf"\frac{{{top}}}{{{bottom}}}"
 
     def power(self, base: str, exponent: str) -> str:
+        """A power, the exponent raised."""
         return f"{base}^{{{exponent}}}"
 
     def times(self, left: str, right: str) -> str:
+        """The factors side by side."""
         return f"{left} {right}"
 
     def root(self, text: str) -> str:
@@ -137,20 +142,25 @@ class LatexNotation(Notation):
         return rf"\left\|{text}\right\|_{{{kind}}}"
 
     def squares(self, text: str) -> str:
+        """The square of the Euclidean norm."""
         return self.power(self.norm(text, "2"), "2")
 
     def transposed(self, text: str) -> str:
+        """The transpose, by a raised sign."""
         return rf"{text}^{{\top}}"
 
     def subscript(self, base: str, index: str) -> str:
+        """Elements of an array, by a lowered index."""
         return f"{base}_{{{index}}}" if "_" not in base else rf"\left({base}\right)_{{{index}}}"
 
     def array(self, array: np.ndarray) -> str:
+        """A small array as a matrix in brackets."""
         rows = [map(self.number, row) for row in np.atleast_2d(array)]
         body = r" \\ ".join(" & ".join(row) for row in rows)
         return rf"\begin{{pmatrix}}{body}\end{{pmatrix}}"
 
     def shape(self, name: str, shape: tuple[int, ...]) -> str:
+        """What a name stands for: an element of a space of arrays."""
         size = r" \times ".join(map(str, shape))
         return rf"{name} \in \mathbb{{R}}^{{{size}}}"
 

@@ -69,7 +69,10 @@ N_ROWS = VALUE + 1
 
 @compiled
 def neumann(hessian, x, y, right, solution, term, image, step, terms, tolerance):
-    """solution = step * sum over q < terms of (I - step H)^q right; returns the number of terms."""
+    """Neumann series: solution = step * sum over q < terms of (I - step H)^q right.
+
+    Returns the number of terms that were added.
+    """
     for i in range(len(right)):
         term[i] = step * right[i]
         solution[i] = term[i]
@@ -100,7 +103,7 @@ def hypergradient(
     product,
     work,
 ):
-    """slope = grad_x f - g_xy v with H v = grad_y f; v is where conjugate gradients begin."""
+    """Hypergradient slope = grad_x f - g_xy v with H v = grad_y f; conjugate gradients begin at v."""
     n_y = len(y)
     right, residual = work[RIGHT, :n_y], work[RESIDUAL, :n_y]
     direction, image = work[DIRECTION, :n_y], work[IMAGE, :n_y]

@@ -15,7 +15,7 @@ from blomodel.kernels import machine as op
 from cvxpy.atoms.elementwise.elementwise import Elementwise
 
 import blomodel as bm
-import blomodel.atoms  # noqa: F401 - the atoms of this library register their rules
+import blomodel.atoms  # the atoms of this library register their rules
 from blomodel.compiler.atoms import TRAITS, Smoothness, traits_of
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import is_smooth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import cvxpy as cp
 from cvxpy.atoms.elementwise.abs import abs as abs_atom
@@ -54,13 +54,29 @@ def rewrite(
 def write_out(expression: cp.Expression, is_known: Callable[[cp.Expression], bool]) -> cp.Expression:
     """The expression with the definitions of its atoms in the place of those that are not known."""
 
-    def replace(part: cp.Expression) -> cp.Expression | None:
+    def definition(part: cp.Expression) -> Callable[[cp.Expression], cp.Expression] | None:
         traits = TRAITS.get(type(part))
-        if traits is None or traits.definition is None or is_known(part):
-            return None
-        return write_out(traits.definition(part), is_known)
+        return None if traits is None or is_known(part) else traits.definition
 
-    return rewrite(expression, replace)
+    def replace(part: cp.Expression) -> cp.Expression | None:
+        define = definition(part)
+        return None if define is None else write_out(define(part), is_known)
+
+    if any(definition(part) is not None for part in _parts(expression)):
+        return rewrite(expression, replace)
+    return expression
+
+
+def _parts(expression: cp.Expression) -> Iterator[cp.Expression]:
+    """Every part once, however often it is used: derivatives use the same parts again and again."""
+    seen: set[int] = set()
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting += part.args
 
 
 def squares_for_norms(expression: cp.Expression) -> cp.Expression | None:

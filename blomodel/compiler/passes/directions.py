@@ -318,7 +318,7 @@ def _inline(b: TapeBuilder, tape: Tape, y: str, parameters: np.ndarray) -> int:
 
 
 def _sum(b: TapeBuilder, left: int, right: int, size: int) -> int:
-    """left + right; numbers are added to each other first, which is one pass over the vector less."""
+    """The sum of two nodes; numbers are added first, which saves a pass over the vector."""
     for number, vector in ((left, right), (right, left)):
         node = b.nodes[vector]
         if b.size(number) == 1 and node.op == op.ADD and node.size > 1:

@@ -103,8 +103,8 @@ def test_follower_may_break_an_upper_constraint(x):
     assert problem.solve() == pytest.approx(-2, abs=1e-6)
     result = problem.pessimistic()
     assert result.bracket == pytest.approx((-2, 0), abs=1e-6)
-    assert list(result.violated) == ["y <= 2.0"]
-    assert result.violated["y <= 2.0"] == pytest.approx(1, abs=1e-6)
+    assert list(result.violated) == ["y <= 2"]
+    assert result.violated["y <= 2"] == pytest.approx(1, abs=1e-6)
 
 
 def test_no_limit_to_what_the_follower_may_do(x):
