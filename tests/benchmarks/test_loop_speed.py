@@ -52,9 +52,13 @@ PROBLEMS = {"strongly_convex": strongly_convex, "nonconvex": nonconvex, "lasso":
 class Stopwatch:
     """Takes the place of the driver: keeps the loop that a method would run."""
 
-    def __init__(self, monkeypatch, module):
-        monkeypatch.setattr(module, "run_stages", self._keep)
-        monkeypatch.setattr(module, "propose_last", lambda *arguments: None)
+    def __init__(self, monkeypatch):
+        from blomodel.methods import meha
+        from blomodel.methods.first_order import frame, stages
+
+        for module in (meha, stages):
+            monkeypatch.setattr(module, "run_stages", self._keep)
+        monkeypatch.setattr(frame, "propose_end", lambda *arguments: None)
 
     def _keep(self, run, loop, *, stages, begin, state, **_):
         begin(stages[0], True)
@@ -74,14 +78,11 @@ def fastest(*functions, repeats):
 
 def prepare(monkeypatch, method, problem, n):
     """Our loop, the handwritten one, and the points of both, from the same start."""
-    import blomodel.methods.alt_pbgd as alt_pbgd
-    import blomodel.methods.meha as meha
-
     model, x, data = PROBLEMS[problem](n)
     run = Run(
         model=model.model, p=model.parameter_values(), start=(x, np.zeros(n)), tolerance=1e-6, seed=0
     )
-    watch = Stopwatch(monkeypatch, meha if method == "meha" else alt_pbgd)
+    watch = Stopwatch(monkeypatch)
     x, y, second = x.copy(), np.zeros(n), np.zeros(n)
     if method == "meha":
         steps = {"alpha": ALPHA, "beta": BETA, "eta": ETA, "gamma": GAMMA, "c": C, "p": P}

@@ -66,13 +66,23 @@ def iterate_until_small(
 
 
 def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
-    """Leave the last point of a method, and its x with a lower minimiser; say so if it has diverged."""
-    # Written so that NaN counts as diverged, in either of them.
-    if not all(np.abs(part).max(initial=0) < NO_ANSWER for part in (x, y)):
+    """Leave the last point of a method, and its x with a lower minimiser.
+
+    Where the iteration has diverged, that is said; an x that has not still gets its lower minimiser.
+    """
+    if _is_near(x) and _is_near(y):
+        run.propose(x, y, source)
+    else:
         run.note(f"{source}: the iteration has diverged; take smaller steps, or leave them out")
-        return
-    run.propose(x, y, source)
+        if not _is_near(x):
+            return
+        y = np.zeros(y.size)
     propose_lower_answer(run, x, y, f"{source}, lower minimiser at its x")
+
+
+def _is_near(point: np.ndarray) -> bool:
+    """Whether no entry is NaN or so large that it belongs to no answer."""
+    return bool(np.abs(point).max(initial=0) < NO_ANSWER)
 
 
 def propose_lower_answer(run: Run, x: np.ndarray, near: np.ndarray, source: str) -> None:

@@ -29,12 +29,15 @@ def run():
 
 
 @pytest.mark.parametrize("far", [np.nan, np.inf, -np.inf, 2e15, -2e15])
-def test_a_point_far_out_has_diverged(run, far):
-    x, y = np.zeros(5), np.zeros(6)
-    y[2] = far
-    propose_end(run, x, y, "trial")
-    assert not run.candidates
+@pytest.mark.parametrize("block", ["x", "y"])
+def test_a_point_far_out_has_diverged(run, far, block):
+    point = {"x": np.zeros(5), "y": np.zeros(6)}
+    point[block][2] = far
+    propose_end(run, point["x"], point["y"], "trial")
     assert run.notes == ["trial: the iteration has diverged; take smaller steps, or leave them out"]
+    # An x that is all right has a lower answer in any case.
+    sources = [found.source for found in run.candidates]
+    assert sources == ([] if block == "x" else ["trial, lower minimiser at its x"])
 
 
 def test_the_end_is_the_point_and_the_lower_answer_there(run):
