@@ -17,7 +17,7 @@ from blomodel.methods.run.capabilities import NOTHING_SPECIAL, Assumption, Capab
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 
-MANY_TERMS = 10000  # of the series at most, where they go on until they are small
+SERIES_TERMS = 10000  # of the series at most, where they go on until they are small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +153,6 @@ class ImplicitNeumann(ImplicitGradient):
             run,
             is_series=True,
             step_series=self.step_series,
-            linear_steps=self.linear_steps or MANY_TERMS,
+            linear_steps=self.linear_steps or SERIES_TERMS,
             linear_tolerance=1e-9 if self.linear_steps is None else 0.0,
         )

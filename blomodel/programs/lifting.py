@@ -19,7 +19,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import arguments
-from blomodel.compiler.expressions.rewriting import write_out
+from blomodel.compiler.expressions.definitions import write_out
 from blomodel.programs.hoisting import Hoister
 from blomodel.programs.objective import summands, total
 

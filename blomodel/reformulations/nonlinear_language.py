@@ -30,7 +30,7 @@ from cvxpy.constraints import Equality, Inequality
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
-from blomodel.compiler.expressions.rewriting import write_out
+from blomodel.compiler.expressions.definitions import write_out
 from blomodel.compiler.rules import run_order
 from blomodel.errors import ReformulationError, UnsupportedAtomError
 from blomodel.reformulations.symbolic import add, apply_matrix, coefficient_matrix, in_shape

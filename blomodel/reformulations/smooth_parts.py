@@ -28,7 +28,7 @@ from cvxpy.atoms.norm_inf import norm_inf
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.compiler.expressions.rewriting import write_out
+from blomodel.compiler.expressions.definitions import write_out
 from blomodel.reformulations.symbolic import spread, times
 
 _SPLIT = (abs_atom, maximum, minimum, max_atom, min_atom, norm1, norm_inf, Pnorm, PnormApprox)

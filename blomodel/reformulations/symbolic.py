@@ -21,7 +21,7 @@ from cvxpy.atoms.affine.index import index, special_index
 
 from blomodel.basics import arrays
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.expressions.rewriting import write_out
+from blomodel.compiler.expressions.definitions import write_out
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian
 from blomodel.compiler.rules import labels

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from blomodel.solve.progress import Progress
 
 FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
-LARGEST_RESERVE = 0.4  # of a time limit, kept for the certificate
+RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate
 
 
 def solve_problem(
@@ -141,7 +141,7 @@ def _keep_time(run: Run, load: float) -> None:
     reserve *= float(np.clip(load, 1.0, 5.0))
     if not model.is_convex_below:
         reserve = time.perf_counter() - began  # the certificate searches from as many starts
-    run.deadline = whole.keeping(min(reserve, LARGEST_RESERVE * (whole.at - run.began)))
+    run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
 
 
 def _in_stated_units(

@@ -24,7 +24,7 @@ from blomodel.declare.point import Values
 from blomodel.declare.statement import Statement
 from blomodel.transformations.transformation import Applied, Transformation
 
-MAX_NAMED = 4  # variables in the line that tells what was done
+SHOWN_NAMES = 4  # variables in the line that tells what was done
 
 
 class PlainVariables(Transformation):
@@ -60,9 +60,9 @@ def _with_attributes(levels: Levels) -> list[cp.Variable]:
 
 def _reason(levels: Levels) -> str:
     names = [f"'{variable.name()}'" for variable in _with_attributes(levels)]
-    shown = ", ".join(names[:MAX_NAMED])
-    if len(names) > MAX_NAMED:
-        shown += f" and {len(names) - MAX_NAMED} more"
+    shown = ", ".join(names[:SHOWN_NAMES])
+    if len(names) > SHOWN_NAMES:
+        shown += f" and {len(names) - SHOWN_NAMES} more"
     verb = "are" if len(names) > 1 else "is"
     return f"what is compiled has no attributes, so {shown} {verb} free and rows say the rest"
 

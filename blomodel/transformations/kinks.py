@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution, rewrite
@@ -31,8 +32,6 @@ from blomodel.programs.lifting import Lifting
 from blomodel.transformations.chain import Chain
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.transformation import Applied, Transformation
-
-LARGEST = 300  # variables of a level; what the further rows make possible does not pay beyond
 
 
 class VariablesForKinks(Transformation):
@@ -51,8 +50,8 @@ class VariablesForKinks(Transformation):
 
     def obstacle(self, statement: Statement) -> str | None:
         """There must be kinks, few variables, and no multipliers in the answer."""
-        if max(statement.levels.x.size, statement.levels.y.size) > LARGEST:
-            return f"a level has more than {LARGEST} variables"
+        if not limits.KINK_FREE_VARIABLES.allows(max(statement.levels.x.size, statement.levels.y.size)):
+            return f"a level has more than {limits.KINK_FREE_VARIABLES}"
         if statement.partners:
             return "the lower answer holds multipliers, which would not be those of the new rows"
         if not any(lifting.definitions for lifting in self._lift(statement)):

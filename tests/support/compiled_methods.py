@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from blomodel.methods.run.registry import method_classes
@@ -32,8 +33,9 @@ def compiled_methods(*, with_own_loop: bool = False) -> dict[str, Any]:
 
 
 def _imports_a_loop(cls: Any) -> bool:
-    names = vars(sys.modules[cls.__module__]).values()
-    return any(str(getattr(value, "__module__", "")).startswith(LOOPS) for value in names)
+    values = vars(sys.modules[cls.__module__]).values()
+    homes = [v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", "") for v in values]
+    return any(str(home).startswith(LOOPS) for home in homes)
 
 
 def choices_of_settings(cls: Any) -> Iterator[dict[str, str]]:

@@ -88,10 +88,10 @@ class Plan:
         """What the plan says: a label and a text for each line."""
         rows = []
         if self.n_further:
-            variables = (
-                "a further variable" if self.n_further == 1 else f"{self.n_further} further variables"
-            )
-            rows.append(("kinks", f"get {variables}; the steps work on that problem"))
+            count = "a further variable for a kink"
+            if self.n_further > 1:
+                count = f"{self.n_further} further variables for kinks"
+            rows.append(("first", f"{count}; the steps work on that problem"))
         rows += [(f"{k}. {step.name}", str(step)) for k, step in enumerate(self.steps, start=1)]
         return rows + [("left out", str(omission)) for omission in self.omitted]
 

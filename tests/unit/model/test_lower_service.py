@@ -6,7 +6,6 @@ import cvxpy as cp
 import pytest
 
 import blomodel as bm
-from blomodel.errors import NonconvexLowerError
 from blomodel.model.lower_service import describe_service
 
 KINDS = {
@@ -36,11 +35,3 @@ def test_it_says_who_answers(kind):
     sentence = describe_service(problem.model)
     assert sentence == f"At fixed x the lower level is {KINDS[kind][1]}"
     assert sentence in " ".join(problem.explain().split())
-
-
-def test_compiling_refuses_a_nonconvex_lower_level_where_it_must_be_convex():
-    model = build("nonconvex").model
-    model.compile_lower()
-    with pytest.raises(NonconvexLowerError):
-        model.compile_lower(must_be_convex=True)
-    build("QP").model.compile_lower(must_be_convex=True)

@@ -171,7 +171,7 @@ def test_every_kind_is_one_line_that_says_what_and_why() -> None:
         PlainVariables.name,
     ]
     assert "follower 1, follower 2 share no variable" in printed[0]
-    assert "multiplier of 2.0 + x" in printed[1]
+    assert "multiplier of 2 + x" in printed[1]
     assert "'x', 'y', 'z', " in printed[2] and printed[2].endswith("are free and rows say the rest")
     lifted = without_kinks(kinked(0).model).chain
     assert str(lifted).startswith("variables for kinks: 8 further variables stand for")

@@ -45,7 +45,7 @@ ASKING = {
     Capability.LOWER_CONSTRAINTS: (
         lambda: run_of(tracking, [lambda x, y: y >= 0]),
         (),
-        "the lower level has the constraint '0.0 <= y'",
+        "the lower level has the constraint '0 <= y'",
     ),
     Capability.COUPLED_LOWER: (
         lambda: run_of(tracking, [lambda x, y: y <= x]),
