@@ -29,7 +29,7 @@ _USELESS = 1e-5  # residuals above this make a point worthless here
 _PROVISIONAL = ("AlmostPrimalInfeasible", "AlmostDualInfeasible")
 
 # An almost-solved answer is still useful here when it is much better than Clarabel's default.
-LENIENT = dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"), 1e-6)
+_LENIENT = dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas"), 1e-6)
 # What allows new data in the place of the old.
 _UPDATABLE = {"presolve_enable": False, "chordal_decomposition_enable": False}
 # A second attempt where the first one broke down: shorter steps, more regularisation and refinement.
@@ -202,7 +202,7 @@ class Clarabel(InnerSolver):
         if updatable and solver is not None and solver.is_data_update_allowed():
             solver.update(P=P, q=q, A=A, b=b)
             return solver.solve()
-        chosen = settings(tolerance, LENIENT, _UPDATABLE if updatable else {}, self.options)
+        chosen = settings(tolerance, _LENIENT, _UPDATABLE if updatable else {}, self.options)
         if not question.deadline.is_never:
             chosen.time_limit = max(question.deadline.remaining, 0.0)
         solver = clarabel.DefaultSolver(P, q, A, b, native_cones(question.cones), chosen)

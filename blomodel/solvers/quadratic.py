@@ -99,7 +99,7 @@ class QuadraticSolver:
             self._active = self._y = None
             return self._without_point(answer.status, f"{solver.name}: {answer.reason}")
         exact: Answer | None = answer
-        if answer.active is None:
+        if answer.active is None or not solver.is_trusted:
             guess = _likely_active(question, answer)
             exact = self._exact.correct(question, guess, answer.y, stage.corrections)
         if exact is not None:

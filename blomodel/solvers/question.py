@@ -158,9 +158,6 @@ class NonlinearQuestion:
     deadline: Deadline = NEVER
 
 
-Question = QuadraticQuestion | ConicQuestion | SmoothQuestion | NonlinearQuestion
-
-
 def is_convincing(question: QuadraticQuestion, answer: Answer) -> bool:
     """Whether an answer satisfies the optimality conditions to the accuracy asked for."""
     if not answer.has_point or answer.multipliers is None:

@@ -93,7 +93,20 @@ Solver = TypeVar("Solver", bound=type[InnerSolver])
 
 
 def inner_solver(cls: Solver) -> Solver:
-    """Class decorator: make a solver known under its name."""
+    """Class decorator: make a solver known under its name.
+
+    Raises
+    ------
+    UnknownSolverError
+        When the class does not declare itself.
+    """
+    missing = [word for word in ("name", "classes", "module") if not getattr(cls, word, None)]
+    if missing:
+        raise UnknownSolverError(
+            f"The inner solver {cls.__name__} does not declare {' and '.join(missing)}; see InnerSolver."
+        )
+    if cls.name != cls.name.lower():
+        raise UnknownSolverError(f"The inner solver {cls.name!r} needs a name in small letters.")
     SOLVERS.add(cls.name, cls)
     return cls
 

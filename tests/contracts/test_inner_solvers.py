@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 import blomodel.solvers
-from blomodel.errors import UnknownSettingError
+from blomodel.errors import UnknownSettingError, UnknownSolverError
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.cascade import CASCADES, describe
 from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass, QuadraticQuestion
-from blomodel.solvers.registry import SOLVERS
+from blomodel.solvers.registry import SOLVERS, inner_solver
 
 NAMES = list(SOLVERS)
 LOOSE = 1e-3  # of solvers whose points are made exact by others
@@ -35,6 +35,18 @@ def test_it_declares_itself(name):
         with pytest.raises(UnknownSettingError, match=f"'{name}'"):
             cls.check_options({"an option that nobody has": 1})
     cls.check_options({})
+
+
+def test_a_solver_that_does_not_declare_itself_is_refused():
+    class Nameless(SOLVERS["osqp"]):
+        name = ""
+        classes = frozenset()
+
+    with pytest.raises(UnknownSolverError, match="Nameless does not declare name and classes"):
+        inner_solver(Nameless)
+    Nameless.name, Nameless.classes = "LOUD", frozenset({ProblemClass.QP})
+    with pytest.raises(UnknownSolverError, match="small letters"):
+        inner_solver(Nameless)
 
 
 def test_each_has_a_file_of_its_own():

@@ -43,4 +43,5 @@ class Liar(DualLeastSquares):
         n, m = len(question.q), len(question.b)
         if m % 2:
             return Answer.without_point(InnerStatus.INFEASIBLE, n, "trust me", solver=self.name)
-        return Answer(InnerStatus.OPTIMAL, 0.0, np.ones(n), multipliers=np.ones(m), solver=self.name)
+        everything = np.ones(m, bool)
+        return Answer(InnerStatus.OPTIMAL, 0.0, np.ones(n), multipliers=np.ones(m), active=everything)
