@@ -30,7 +30,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """This many seconds from now; never for None."""
+        """So many seconds from now; never for None."""
         return NEVER if seconds is None else cls(time.perf_counter() + seconds)
 
     @property

@@ -321,7 +321,7 @@ def _sharpest_multipliers(
 def looks_unique(
     model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
 ) -> bool | None:
-    """Second-order test: does the lower Lagrangian curve along every direction left free?"""
+    """Whether the lower Lagrangian curves along every direction left free: a second-order test."""
     if not model.has_smooth_kkt or not limits.UNIQUENESS_TEST.allows(y.size):
         return None
     rows = model.lower_in.linearise(x, y, p)
@@ -342,7 +342,7 @@ def looks_unique(
 
 
 def certify(problem: BilevelProblem, x: object, y: object, *, tolerance: float = 1e-6) -> Certificate:
-    """Check a point of your own: is it feasible, and would the lower level keep it?
+    """Check a point of your own: whether it is feasible, and whether the lower level would keep it.
 
     Parameters
     ----------

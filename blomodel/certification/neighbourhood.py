@@ -1,4 +1,4 @@
-"""Is a bilevel feasible point stationary, and is it a local optimum?
+"""Whether a bilevel feasible point is stationary, and whether it is a local optimum.
 
 Both questions are asked of the KKT pieces that meet at the point. With unique multipliers the
 directions that stay feasible form a union of polyhedral cones,

@@ -1,4 +1,4 @@
-"""Does the best point found stand for an optimum, or does f improve on without ever reaching one?
+"""Whether the best point found stands for an optimum, or f improves on without ever reaching one.
 
 Two ways out are looked at, both by asking the lower level at further x. Along rays on which x has no
 bound, f may fall without limit, or towards a value that it never takes. And where the lower answer

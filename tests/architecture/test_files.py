@@ -15,7 +15,8 @@ MAX_LINES = 500
 
 
 def _project_files() -> list[Path]:
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    # .git is a file in a second work tree of the same repository.
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     found += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     return sorted(path for path in found if path.suffix in SUFFIXES and "__pycache__" not in path.parts)
 

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from blomodel.methods.run.run import Run
+from blomodel.methods.search.evaluation import WithAnswer
 from blomodel.solvers.convex_qp import solve_convex_qp
 
-
-class Evaluation(Protocol):
-    """A function of x at one point, and the y that belongs to it."""
-
-    @property
-    def x(self) -> np.ndarray: ...
-    @property
-    def y(self) -> np.ndarray: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def gradient(self) -> np.ndarray: ...
-    @property
-    def is_finite(self) -> bool: ...
-
-
-Found = TypeVar("Found", bound=Evaluation)
+Found = TypeVar("Found", bound=WithAnswer)
 
 
 def minimise_in_box(
@@ -105,7 +90,7 @@ def minimise_in_set(
     return current
 
 
-def _merit(evaluation: Evaluation, run: Run, weight: float) -> float:
+def _merit(evaluation: WithAnswer, run: Run, weight: float) -> float:
     if not evaluation.is_finite:
         return np.inf
     model = run.model
@@ -114,7 +99,7 @@ def _merit(evaluation: Evaluation, run: Run, weight: float) -> float:
     return evaluation.value + weight * violation
 
 
-def _direction(current: Evaluation, run: Run, curvature: np.ndarray) -> np.ndarray | None:
+def _direction(current: WithAnswer, run: Run, curvature: np.ndarray) -> np.ndarray | None:
     model, p = run.model, run.p
     n_x, n_y = model.x.size, model.y.size
     inequality = [rows.linearise(current.x, current.y, p) for rows in (model.upper_in, model.lower_in)]
@@ -141,7 +126,7 @@ def _direction(current: Evaluation, run: Run, curvature: np.ndarray) -> np.ndarr
     return answer.y[:n_x] if answer.has_point else None
 
 
-def _initial_scale(before: Evaluation, after: Evaluation) -> float:
+def _initial_scale(before: WithAnswer, after: WithAnswer) -> float:
     moved, turned = after.x - before.x, after.gradient - before.gradient
     along = float(moved @ turned)
     return max(1e-3, min(1e6, float(turned @ turned) / along)) if along > 1e-12 else 1.0

@@ -7,33 +7,20 @@ projected onto the x with answers, if both levels' constraints are jointly conve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from blomodel.errors import LowerLevelError
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import nearest_allowed, project_onto_x
-from blomodel.solvers.answer import InnerStatus
+from blomodel.methods.search.evaluation import WithStatus
 
 MEMORY = 5  # values below whose highest the next one must be
 SHORTEST = 1e-9  # share of a step below which backtracking ends
 
 
-class Evaluation(Protocol):
-    """The function at one x; ``value`` is infinite where there is no lower answer."""
-
-    @property
-    def x(self) -> np.ndarray: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def gradient(self) -> np.ndarray: ...
-    @property
-    def lower_status(self) -> InnerStatus: ...
-
-
-Found = TypeVar("Found", bound=Evaluation)
+Found = TypeVar("Found", bound=WithStatus)
 
 
 class ProjectedDescent(Generic[Found]):
@@ -48,7 +35,7 @@ class ProjectedDescent(Generic[Found]):
 
     Attributes
     ----------
-    last : Evaluation or None
+    last : evaluation or None
         Where the descent stands.
     """
 
