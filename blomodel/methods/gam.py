@@ -96,7 +96,7 @@ class Gam:
                 y, weights, memory, space, matrix,
             )  # fmt: skip
             ended_early = memory[kernel.IS_WITHOUT_ANSWER] == 1.0
-            if ended_early and run.model.solve_lower(trial, run.p, y)[0].status.has_point:
+            if ended_early and run.solve_lower(trial, y)[0].status.has_point:
                 # Only the active set method found no answer there: shorter steps will do.
                 settings[kernel.ENDS_WITHOUT_ANSWER] = memory[kernel.IS_WITHOUT_ANSWER] = 0.0
                 return loop(count + before - n_done())

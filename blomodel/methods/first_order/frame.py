@@ -90,12 +90,12 @@ def propose_lower_answer(run: Run, x: np.ndarray, near: np.ndarray, source: str)
 
     A method may end a little outside of where the lower level has answers: then at the nearest x.
     """
-    answer, _ = run.model.solve_lower(x, run.p, near)
+    answer, _ = run.solve_lower(x, near)
     if not answer.status.has_point:
         allowed = nearest_allowed(run, x)
         if allowed is None:
             return
         x, near = allowed
-        answer, _ = run.model.solve_lower(x, run.p, near)
+        answer, _ = run.solve_lower(x, near)
     if answer.status.has_point:
         run.propose(x, answer.y, source)
