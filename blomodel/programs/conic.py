@@ -21,7 +21,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.programs.cone_data import ConeData
 from blomodel.programs.hoisting import Hoister
-from blomodel.programs.lagrangian import Lagrangian
+from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.newton import NewtonMinimiser
 from blomodel.programs.objective import WeightedObjective
 from blomodel.programs.points import pack_or_generic
@@ -230,7 +230,7 @@ class ConicProgram:
         assert result.multipliers is not None
         y, multipliers = data.y.apply(result.y), data.duals.apply(result.multipliers)
         point, status, solver = (y, multipliers), result.status, result.solver
-        refined = self._refine(x, y, p, weights, multipliers)
+        refined = self._refine(LagrangianPoint(x, y, p, weights, multipliers))
         if refined is not None:
             # Its optimality conditions were checked.
             point, status, solver = refined, InnerStatus.OPTIMAL, f"{result.solver}, newton"
@@ -258,21 +258,14 @@ class ConicProgram:
         duals = self.lagrangian.split(multipliers)
         return Answer(status, value, y, duals, 0, multipliers, "", solver)
 
-    def _refine(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
-    ) -> Point | None:
+    def _refine(self, at: LagrangianPoint) -> Point | None:
         """Sharpen the interior point answer where the problem is smooth around it."""
         if not self.lagrangian.is_polyhedral_form or self._failed_refinements >= 3:
             return None
-        refined = self.lagrangian.refine(x, y, p, weights, multipliers)
+        refined = self.lagrangian.refine(at)
         if refined is not None:
-            moved = np.abs(refined[0] - y).max(initial=0.0)
-            if moved > 1e-2 * (1.0 + np.abs(y).max(initial=0.0)):
+            moved = np.abs(refined[0] - at.y).max(initial=0.0)
+            if moved > 1e-2 * (1.0 + np.abs(at.y).max(initial=0.0)):
                 refined = None  # not the point that was found
         self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
         return refined
@@ -287,7 +280,8 @@ class ConicProgram:
         self._unlucky -= 1
         if self._unlucky > 0:
             return None
-        point = self.lagrangian.refine(x, self._last[0], p, weights, self._last[1], max_factors=5)
+        last = LagrangianPoint(x, self._last[0], p, weights, self._last[1])
+        point = self.lagrangian.refine(last, max_factors=5)
         if point is None:
             self._misses += 1
             self._unlucky = min(2**self._misses, 32)  # try more seldom where it does not work

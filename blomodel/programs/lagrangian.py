@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -32,6 +32,16 @@ _NEWTON_TOLERANCE = 1e-10  # on the gradient of the Lagrangian, relative to the 
 _PRODUCTS_OF_A_DENSE_HESSIAN = (
     20  # for each variable, in one evaluation: the Hessian is then taken to be dense
 )
+
+
+class LagrangianPoint(NamedTuple):
+    """Where a Lagrangian is looked at: both levels' variables, parameters, weights of the terms, duals."""
+
+    x: np.ndarray
+    y: np.ndarray
+    p: np.ndarray
+    weights: np.ndarray
+    multipliers: np.ndarray
 
 
 class Lagrangian:
@@ -149,15 +159,9 @@ class Lagrangian:
             for part, shape in zip(self.slices, self.shapes, strict=True)
         ]
 
-    def gradient_x(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
-    ) -> np.ndarray:
+    def gradient_x(self, at: LagrangianPoint) -> np.ndarray:
         """Gradient in x: the derivative of the optimal value, by the envelope theorem."""
+        x, y, p, weights, multipliers = at
         slope = self.terms_grad_x(x, y, p, weights)
         if self.rows_move_with_x:
             slope += self._rows_grad_x(x, y, p, self.signs * multipliers)
@@ -165,19 +169,16 @@ class Lagrangian:
 
     def solution_jacobian(
         self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
+        at: LagrangianPoint,
         tolerance: float = 1e-7,
     ) -> np.ndarray | None:
         """Derivative of the minimiser in x from the optimality system of the active rows.
 
         None unless multipliers and slacks tell the active rows apart and the minimiser is unique.
         """
+        x, y, p, weights, multipliers = at
         R = sp.csc_array(jacobian(self.terms_grad_y, ("x",), (x, y, p, weights)))
-        H = self._hessian_y(x, y, p, weights, multipliers)
+        H = self._hessian_y(at)
         n, nx = R.shape
         A, B = sp.csr_array((0, n)), sp.csr_array((0, nx))
         if self.rows is not None:
@@ -193,14 +194,8 @@ class Lagrangian:
             B = sp.csr_array(jacobian(self.rows, ("x",), (x, y, p)))[chosen]
         return solve_sensitivity(H, A, R, B)
 
-    def _hessian_y(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
-    ) -> sp.csc_array:
+    def _hessian_y(self, at: LagrangianPoint) -> sp.csc_array:
+        x, y, p, weights, multipliers = at
         H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
         facts = self.row_facts
         if facts is not None and (facts.degree > 1).any():
@@ -209,11 +204,7 @@ class Lagrangian:
 
     def refine(
         self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
+        at: LagrangianPoint,
         max_factors: int = 2,
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Newton steps on the optimality system, from a nearly optimal point.
@@ -222,6 +213,7 @@ class Lagrangian:
         a semismooth Newton step; in between, steps with the old one are taken while they gain
         much. None when this leads nowhere, as at a kink of the objective, or costs too much.
         """
+        x, y, p, weights, multipliers = at
         inequality, n = ~self.equality, len(y)
         if not self.can_refine:
             return None
@@ -229,11 +221,12 @@ class Lagrangian:
         for _ in range(max_factors):
             values = self._row_values(x, y, p)
             chosen = np.flatnonzero((multipliers > -values) | self.equality)
-            solve = self._factor_at(x, y, p, weights, multipliers, chosen)
+            here = LagrangianPoint(x, y, p, weights, multipliers)
+            solve = self._factor_at(here, chosen)
             if solve is None:
                 return None
             multipliers = np.where((multipliers > -values) | self.equality, multipliers, 0.0)
-            residual, values, reach = self._residual(x, y, p, weights, multipliers, chosen)
+            residual, values, reach = self._residual(here._replace(multipliers=multipliers), chosen)
             error = float(np.abs(residual).max(initial=0.0))
             if not np.isfinite(error):
                 return None  # an exponential of a large argument
@@ -241,9 +234,8 @@ class Lagrangian:
                 step = solve(-residual)
                 y_new, multipliers_new = y + step[:n], multipliers.copy()
                 multipliers_new[chosen] += step[n:]
-                residual, values_new, reach_new = self._residual(
-                    x, y_new, p, weights, multipliers_new, chosen
-                )
+                there = here._replace(y=y_new, multipliers=multipliers_new)
+                residual, values_new, reach_new = self._residual(there, chosen)
                 error_new = float(np.abs(residual).max(initial=0.0))
                 # The first step may overshoot; those with the same factor must pay.
                 if not error_new < (100.0 if number == 0 else 0.3) * max(error, 1e-14 * reach):
@@ -265,14 +257,11 @@ class Lagrangian:
 
     def _residual(
         self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
+        at: LagrangianPoint,
         chosen: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Gradient of the Lagrangian over the active rows, all rows, and the gradient's scale."""
+        x, y, p, weights, multipliers = at
         slope = self.terms_grad_y(x, y, p, weights)
         reach = float(np.abs(slope).max(initial=1.0))
         if self.rows is None:
@@ -283,14 +272,11 @@ class Lagrangian:
 
     def _factor_at(
         self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        weights: np.ndarray,
-        multipliers: np.ndarray,
+        at: LagrangianPoint,
         chosen: np.ndarray,
     ) -> Callable[[np.ndarray], np.ndarray] | None:
-        H = self._hessian_y(x, y, p, weights, multipliers)
+        x, y, p, *_ = at
+        H = self._hessian_y(at)
         A = sp.csr_array((0, len(y)))
         if self.rows is not None and len(chosen):
             A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]

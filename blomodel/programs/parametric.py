@@ -11,7 +11,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError
-from blomodel.programs.lagrangian import Lagrangian
+from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.lifting import Lifting
 from blomodel.programs.quadratic import QuadraticProgram
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -117,9 +117,10 @@ class ParametricProgram:
         if multipliers is None or (self._is_lifted and answer.lifted is None):
             # An answer made by hand knows nothing of variables that stand for kinked atoms.
             multipliers = self.lagrangian.flatten(answer.duals)
-            return self._plain_lagrangian.gradient_x(x, answer.y, p, weights, multipliers)
+            stated = LagrangianPoint(x, answer.y, p, weights, multipliers)
+            return self._plain_lagrangian.gradient_x(stated)
         y = answer.lifted if answer.lifted is not None else answer.y
-        return self.lagrangian.gradient_x(x, y, p, weights, multipliers)
+        return self.lagrangian.gradient_x(LagrangianPoint(x, y, p, weights, multipliers))
 
     @cached_property
     def _plain_lagrangian(self) -> Lagrangian:
@@ -141,9 +142,8 @@ class ParametricProgram:
         if y is None or multipliers is None:
             return None
         tolerance = 1e-8 if self.kind != "conic" else 1e-5
-        jacobian = self.lagrangian.solution_jacobian(
-            x, y, p, self._weights(weights), multipliers, tolerance
-        )
+        at = LagrangianPoint(x, y, p, self._weights(weights), multipliers)
+        jacobian = self.lagrangian.solution_jacobian(at, tolerance)
         return None if jacobian is None else jacobian[: self.y.size]
 
     @property
