@@ -35,7 +35,7 @@ _PRODUCTS_OF_A_DENSE_HESSIAN = (
 
 
 class LagrangianPoint(NamedTuple):
-    """Where a Lagrangian is looked at: both levels' variables, parameters, weights of the terms, duals."""
+    """Where a Lagrangian is looked at: variables, parameters, weights of the terms, multipliers."""
 
     x: np.ndarray
     y: np.ndarray
