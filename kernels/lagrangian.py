@@ -14,7 +14,7 @@ from .machine import run
 
 
 @compiled
-def evaluate(tape, x, y, weights, direction, out):
+def evaluate_lagrangian(tape, x, y, weights, direction, out):
     """Run any tape of the lower Lagrangian.
 
     One function for all of them, because each one that holds the machine costs a second to compile.
@@ -78,7 +78,7 @@ def kkt_matrix(slope_y, curve_yy, x, y, weights, active, unit, column, row, matr
         for i in range(n_y):
             column[i] = 0.0
         column[j] = 1.0
-        evaluate(curve_yy, x, y, weights, column, row)
+        evaluate_lagrangian(curve_yy, x, y, weights, column, row)
         for i in range(n_y):
             matrix[i, j] = row[i]
     size = n_y
@@ -88,7 +88,7 @@ def kkt_matrix(slope_y, curve_yy, x, y, weights, active, unit, column, row, matr
         if active[k] == 0.0:
             continue
         unit[k + 1] = 1.0
-        evaluate(slope_y, x, y, unit, row[:0], row)
+        evaluate_lagrangian(slope_y, x, y, unit, row[:0], row)
         unit[k + 1] = 0.0
         for i in range(n_y):
             matrix[size, i] = row[i]

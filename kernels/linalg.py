@@ -79,7 +79,7 @@ def lower_curvature(hessian, x, y, memory, probe, image, repeats):
 
 
 @compiled
-def descend(g, g_grad_y, x, y, step, is_fixed, steps, tolerance, slope, trial, value):
+def descend_on_g(g, g_grad_y, x, y, step, is_fixed, steps, tolerance, slope, trial, value):
     """Gradient steps on g(x, .) until the slope is small; returns the largest entry of the slope.
 
     A fixed step is taken as it is; otherwise it is halved until g falls as a smooth function must.

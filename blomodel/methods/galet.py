@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.fields import CURVATURE, ESTIMATE
-from blomodel.kernels.linalg import descend
+from blomodel.kernels.linalg import descend_on_g
 from blomodel.kernels.loops import galet as kernel
 from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constants import LOWER_ACCURACY, MANY_LOWER_STEPS
@@ -121,7 +121,7 @@ class Galet:
             longest = 3 * MEASURE_STEPS * (time.perf_counter() - began)  # a gradient costs about two g
             if longest > max(LEAST_SECONDS, MEASURE_SHARE * (began - started)):
                 return np.nan  # a figure for the history must not cost more than the iterations
-            descend(
+            descend_on_g(
                 o.g, o.g_grad_y, x, best, step, False, MEASURE_STEPS, 1e-10, slope, trial, value
             )  # fmt: skip
             with np.errstate(invalid="ignore", over="ignore"):

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.fields import N_FIGURES
-from blomodel.kernels.linalg import descend
+from blomodel.kernels.linalg import descend_on_g
 from blomodel.kernels.loops import perturbed_gd as kernel
 from blomodel.methods.first_order.arrays import filled
 from blomodel.methods.first_order.barrier import run_barrier
@@ -95,7 +95,7 @@ class PerturbedGd:
         warm = alpha * np.sqrt(self.start_accuracy / max(1, o.n_y))
         slope, trial, value = np.zeros(o.n_y), np.zeros(o.n_y), np.zeros(1)
         first_step = safe_step(c.g_yy)
-        descend(o.g, o.g_grad_y, x, y, first_step, False, WARM_STEPS, warm, slope, trial, value)
+        descend_on_g(o.g, o.g_grad_y, x, y, first_step, False, WARM_STEPS, warm, slope, trial, value)
         first_h = float(slope @ slope)
         pull = float(np.linalg.norm(run.model.f_grad(x, y, run.p)))
         if self.rate is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jit import compiled
-from ..lagrangian import evaluate
+from ..lagrangian import evaluate_lagrangian
 from ..linalg import axpy, copy, largest
 from ..projection import project
 
@@ -62,25 +62,25 @@ def bic_gaffa(
         penalty = c * (memory[DONE] + 1.0) ** power  # c_k = c (k + 1)^p
         memory[DONE] += 1.0
         # theta: one step on L(x, ., z) with the proximal term
-        evaluate(slope_y, x, theta, z, empty, d_y)
+        evaluate_lagrangian(slope_y, x, theta, z, empty, d_y)
         for i in range(n_y):
             theta[i] -= eta * (d_y[i] + (theta[i] - y[i]) / gamma_1)
         # lambda: the maximiser in closed form, z + gamma_2 c(x, y) cut to its range
-        evaluate(both, x, y, empty, empty, values)
+        evaluate_lagrangian(both, x, y, empty, empty, values)
         for k in range(n_rows):
             multipliers[k + 1] = max(z[k + 1] + gamma_2 * values[k + 1], low[k])
         # directions of f / c_k + the gap function
-        evaluate(f_x, x, y, empty, empty, d_x)
-        evaluate(slope_x, x, y, multipliers, empty, part_x)
+        evaluate_lagrangian(f_x, x, y, empty, empty, d_x)
+        evaluate_lagrangian(slope_x, x, y, multipliers, empty, part_x)
         for i in range(n_x):
             d_x[i] = d_x[i] / penalty + part_x[i]
-        evaluate(slope_x, x, theta, z, empty, part_x)
+        evaluate_lagrangian(slope_x, x, theta, z, empty, part_x)
         axpy(-1.0, part_x, d_x)
-        evaluate(f_y, x, y, empty, empty, d_y)
-        evaluate(slope_y, x, y, multipliers, empty, part_y)
+        evaluate_lagrangian(f_y, x, y, empty, empty, d_y)
+        evaluate_lagrangian(slope_y, x, y, multipliers, empty, part_y)
         for i in range(n_y):
             d_y[i] = d_y[i] / penalty + part_y[i] - (y[i] - theta[i]) / gamma_1
-        evaluate(both, x, theta, empty, empty, values)
+        evaluate_lagrangian(both, x, theta, empty, empty, values)
         for k in range(n_rows):
             d_z = (multipliers[k + 1] - z[k + 1]) / gamma_2 - values[k + 1]
             z[k + 1] = min(max(z[k + 1] - beta * d_z, low[k]), bound)

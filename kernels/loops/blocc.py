@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import compiled
-from ..lagrangian import evaluate
+from ..lagrangian import evaluate_lagrangian
 from ..linalg import axpy, copy, dot, move_size
 from ..projection import project
 
@@ -65,10 +65,10 @@ def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slo
     memory[STEP_Y] is halved where L does not fall as it must, unless it is fixed.
     """
     empty = slope[:0]
-    evaluate(slope_y, x, y, weights, empty, slope)
+    evaluate_lagrangian(slope_y, x, y, weights, empty, slope)
     level = 0.0
     if not is_fixed:
-        evaluate(both, x, y, empty, empty, values)
+        evaluate_lagrangian(both, x, y, empty, empty, values)
         level = dot(weights, values)
     for _ in range(HALVINGS):
         copy(y, trial)
@@ -76,7 +76,7 @@ def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slo
         project(y_set, trial)
         if is_fixed:
             break
-        evaluate(both, x, trial, empty, empty, values)
+        evaluate_lagrangian(both, x, trial, empty, empty, values)
         bound = level + ROUNDING * (1.0 + abs(level))
         for i in range(len(y)):
             moved = trial[i] - y[i]
@@ -115,7 +115,7 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
             moved = step_in_y(both, slope_y, y_set, is_fixed, x, y, ahead, memory, values, slope, trial)
             if moved <= tolerance:
                 break
-        evaluate(both, x, y, empty, empty, values)
+        evaluate_lagrangian(both, x, y, empty, empty, values)
         dual = dot(ahead, values)
         if not is_fixed and dual < highest - ROUNDING * (1.0 + abs(highest)):
             # Momentum has gone too far, or, where there was hardly any, the step was too long.
@@ -155,8 +155,8 @@ def blocc(
         max_min(
             both, slope_y, y_set, low, inner, x, y_penalised, penalised_weights, penalised_memory, space
         )  # (55)
-        evaluate(slope_x, x, y_penalised, penalised_weights, empty, slope)  # (56)
-        evaluate(slope_x, x, y_lower, lower_weights, empty, other)
+        evaluate_lagrangian(slope_x, x, y_penalised, penalised_weights, empty, slope)  # (56)
+        evaluate_lagrangian(slope_x, x, y_lower, lower_weights, empty, other)
         axpy(-1.0, other, slope)
         copy(x, old)
         axpy(-eta * gamma, slope, x)

@@ -18,7 +18,7 @@ from ..fields import (
     SLOPE_Y,
 )
 from ..jit import compiled
-from ..linalg import advance, axpy, descend, dot, largest, lower_curvature, move_size, norm
+from ..linalg import advance, axpy, descend_on_g, dot, largest, lower_curvature, move_size, norm
 from ..projection import project
 
 # Settings
@@ -99,7 +99,7 @@ def galet(
         reference = max(state[LAST_SLOPE], settings[TOLERANCE])
         # (10): N gradient steps on g(x, .)
         step = beta if beta > 0.0 else 1 / curvature
-        below = descend(
+        below = descend_on_g(
             g, g_grad_y, x, y, step, beta > 0.0, inner, accuracy * reference, slope_y, trial, value
         )
         # (12a), from w = 0 unless told to go on from the last w

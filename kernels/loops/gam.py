@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import compiled
-from ..lagrangian import evaluate, kkt_matrix, kkt_residual, mark_active, solve_in_place
+from ..lagrangian import evaluate_lagrangian, kkt_matrix, kkt_residual, mark_active, solve_in_place
 from ..linalg import axpy, copy, dot, largest
 from ..projection import project
 
@@ -71,7 +71,7 @@ def _answer(both, slope_y, curve_yy, low, x, y, weights, tolerance, steps, space
     residual, stiffness = np.inf, 0.0
     gradient_steps, since, newton_steps = 0, 0, 0
     while True:
-        evaluate(both, x, y, empty, empty, values)
+        evaluate_lagrangian(both, x, y, empty, empty, values)
         if gradient_steps > 0:
             # Too far away for Newton's method: the augmented Lagrangian brings it nearer.
             for k in range(n_rows):
@@ -79,7 +79,7 @@ def _answer(both, slope_y, curve_yy, low, x, y, weights, tolerance, steps, space
             unit[0] = 1.0
         else:
             copy(weights, unit)
-        evaluate(slope_y, x, y, unit, empty, slope)
+        evaluate_lagrangian(slope_y, x, y, unit, empty, slope)
         if gradient_steps > 0:
             axpy(-1.0 / (1.0 + np.sqrt(stiffness) + stiffness), slope, y)
             since += 1
@@ -116,7 +116,7 @@ def _answer(both, slope_y, curve_yy, low, x, y, weights, tolerance, steps, space
         copy(weights, unit)
         for k in range(n_rows):
             unit[k + 1] = 0.0
-        evaluate(slope_y, x, y, unit, empty, slope)
+        evaluate_lagrangian(slope_y, x, y, unit, empty, slope)
         at = n_y
         for i in range(n_y):
             right[i] = -slope[i]
@@ -140,14 +140,14 @@ def _gradient(slope_x, slope_y, curve_xy, curve_yy, f_x, f_y, x, y, weights, act
     unit, column, row = space[UNIT, : n_rows + 1], space[COLUMN, :n_y], space[ROW, :n_y]
     right, part, empty = space[RIGHT, : n_y + n_rows], space[PART_X, :n_x], column[:0]
     size = kkt_matrix(slope_y, curve_yy, x, y, weights, active, unit, column, row, matrix)
-    evaluate(f_y, x, y, empty, empty, row)
+    evaluate_lagrangian(f_y, x, y, empty, empty, row)
     for i in range(n_y):
         right[i] = row[i]
     for i in range(n_y, size):
         right[i] = 0.0
     solve_in_place(matrix, right, size)  # adjoint of the derivative of the KKT conditions
-    evaluate(f_x, x, y, empty, empty, out)
-    evaluate(curve_xy, x, y, weights, right[:n_y], part)
+    evaluate_lagrangian(f_x, x, y, empty, empty, out)
+    evaluate_lagrangian(curve_xy, x, y, weights, right[:n_y], part)
     axpy(-1.0, part, out)
     unit[0] = 0.0
     at = n_y
@@ -156,7 +156,7 @@ def _gradient(slope_x, slope_y, curve_xy, curve_yy, f_x, f_y, x, y, weights, act
         if active[k] != 0.0:
             unit[k + 1] = right[at]
             at += 1
-    evaluate(slope_x, x, y, unit, empty, part)
+    evaluate_lagrangian(slope_x, x, y, unit, empty, part)
     axpy(-1.0, part, out)
 
 
@@ -184,7 +184,7 @@ def gam(
         copy(weights, at_weights)
         is_better = False
         for attempt in range(ATTEMPTS):
-            evaluate(both, at_x, at_y, empty, empty, values)
+            evaluate_lagrangian(both, at_x, at_y, empty, empty, values)
             mark_active(at_weights, low, values, active)
             if attempt == 0:
                 copy(active, home)
@@ -221,7 +221,7 @@ def gam(
                 if settings[ENDS_WITHOUT_ANSWER] > 0.0 and not wrong <= 100.0 * tolerance:
                     memory[IS_WITHOUT_ANSWER] = 1.0
                     return 0.0
-                evaluate(f, trial, try_y, empty, empty, value)
+                evaluate_lagrangian(f, trial, try_y, empty, empty, value)
                 moved = 0.0
                 for i in range(n_x):
                     moved += (trial[i] - x[i]) ** 2

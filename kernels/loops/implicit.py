@@ -22,7 +22,7 @@ from ..linalg import (
     advance,
     axpy,
     conjugate_gradients,
-    descend,
+    descend_on_g,
     largest,
     lower_curvature,
     move_size,
@@ -139,7 +139,7 @@ def implicit(
             curvature = lower_curvature(g_hessian, x, y, memory, probe, trial, 2)
         step = beta if beta > 0.0 else 1 / curvature
         goal = accuracy * max(state[LAST_SLOPE], settings[TOLERANCE])
-        below = descend(g, g_grad_y, x, y, step, beta > 0.0, inner, goal, slope_y, trial, value)
+        below = descend_on_g(g, g_grad_y, x, y, step, beta > 0.0, inner, goal, slope_y, trial, value)
         step = eta
         if is_series and eta == 0.0:
             # The power steps approach the curvature from below: a margin keeps the series convergent.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jit import compiled
-from ..lagrangian import evaluate
+from ..lagrangian import evaluate_lagrangian
 from ..linalg import copy, largest
 from ..projection import project
 
@@ -73,8 +73,8 @@ def lv_hba(
         penalty = c * (memory[DONE] + 1.0) ** power  # c_k = c (k + 1)^p
         memory[DONE] += 1.0
         # theta and lambda: descent and ascent on the proximal Lagrangian
-        evaluate(slope_y, x, theta, multipliers, empty, d_y)
-        evaluate(both, x, theta, empty, empty, values)
+        evaluate_lagrangian(slope_y, x, theta, multipliers, empty, d_y)
+        evaluate_lagrangian(both, x, theta, empty, empty, values)
         for i in range(n_y):
             theta[i] -= eta * (d_y[i] + (theta[i] - y[i]) / gamma_1)
         for k in range(n_rows):
@@ -82,13 +82,13 @@ def lv_hba(
             raised = max(multipliers[k + 1] + eta_dual * rise, low[k])
             multipliers[k + 1] = min(raised, largest_multiplier)
         # directions of f / c_k + g - the proximal Lagrangian value
-        evaluate(f_x, x, y, empty, empty, d_x)
-        evaluate(slope_x, x, y, plain, empty, part_x)
+        evaluate_lagrangian(f_x, x, y, empty, empty, d_x)
+        evaluate_lagrangian(slope_x, x, y, plain, empty, part_x)
         for i in range(n_x):
             d_x[i] = d_x[i] / penalty + part_x[i]
-        evaluate(slope_x, x, theta, multipliers, empty, part_x)
-        evaluate(f_y, x, y, empty, empty, d_y)
-        evaluate(slope_y, x, y, plain, empty, part_y)
+        evaluate_lagrangian(slope_x, x, theta, multipliers, empty, part_x)
+        evaluate_lagrangian(f_y, x, y, empty, empty, d_y)
+        evaluate_lagrangian(slope_y, x, y, plain, empty, part_y)
         for i in range(n_x):
             x[i] /= unit
         copy(point, before)
