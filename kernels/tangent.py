@@ -7,6 +7,7 @@ from .linalg import copy, dot, largest
 from .projection import project
 
 REACH = 1e-6  # relative; how far the difference quotient of a projection looks
+VANISHED = 1e-300  # a direction below this is none: the reach along it would overflow
 
 
 @compiled
@@ -17,7 +18,9 @@ def pull_through(places, point, direction, ahead, behind):
     product backwards too; it is exact where the set's boundary is flat.
     """
     size = largest(direction)
-    if not size > 0.0:
+    if not size > VANISHED:
+        for i in range(len(direction)):
+            direction[i] = 0.0 * direction[i]  # what is not a number stays so
         return
     reach = REACH * (1.0 + largest(point)) / size
     for i in range(len(point)):

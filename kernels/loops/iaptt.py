@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backwards import N_BACK_ROWS, go_back, record_falling_path, record_path
 from ..calls import call_at
 from ..fields import (
     CURVATURE,
@@ -21,7 +22,6 @@ from ..fields import OLD_X as OLD_BOTH
 from ..jit import compiled
 from ..linalg import advance, axpy, copy, move_size
 from ..projection import project
-from .unrolled import N_BACK_ROWS, go_back, record_falling_path, record_path
 
 # Settings
 (

@@ -190,6 +190,20 @@ def test_kernels_do_not_know_cvxpy() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_loops_do_not_import_one_another() -> None:
+    # kernels.jit drops cached loops when a file directly in kernels/ changes, but not for another loop
+    loops = [
+        name for name in MODULES if _room(name) == "kernels.loops" and name != "blomodel.kernels.loops"
+    ]
+    wrong = [
+        f"{name} imports {imported}"
+        for name in loops
+        for imported in _imports(name, lazy=True)
+        if imported in loops
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_only_the_jit_module_calls_numba_njit() -> None:
     # one place sets the compiler's flags and the cache for all kernels
     wrong = [

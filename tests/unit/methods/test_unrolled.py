@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from blomodel.kernels.loops.unrolled import go_back, record_path
+from blomodel.kernels.backwards import go_back, record_path
 from smooth_problems import logistic, lower_answer, quadratic, true_gradient
 
 import blomodel as bm
