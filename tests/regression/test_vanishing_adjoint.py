@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
-import pytest
 from blomodel.kernels.tangent import pull_through
 
 import blomodel as bm
@@ -25,9 +24,3 @@ def test_a_direction_that_has_vanished_stays_finite():
     direction = np.full(3, 1e-318)
     pull_through(run.y_set.spec, np.zeros(3), direction, np.zeros(3), np.zeros(3))
     assert np.all(direction == 0.0)
-
-
-def test_unrolled_solves_a_lower_level_with_bounds_without_settings():
-    problem = bounded()
-    problem.solve(method="unrolled")
-    assert problem.variables[0].value == pytest.approx(0.7, abs=1e-3)
