@@ -14,7 +14,7 @@ import numpy as np
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
-from blomodel.methods.portfolio.step import Omission, Step
+from blomodel.methods.portfolio.step import Omission, Share, Step
 from blomodel.methods.portfolio.steps import (
     AroundTheBest,
     Choice,
@@ -93,6 +93,7 @@ class Plan:
                 count = f"{self.n_further} further variables for kinks"
             rows.append(("first", f"{count}; the steps work on that problem"))
         rows += [(f"{k}. {step.name}", str(step)) for k, step in enumerate(self.steps, start=1)]
+        rows.append(("time", f"a step may use {Share()}, unless it says less"))
         return rows + [("left out", str(omission)) for omission in self.omitted]
 
     def __str__(self) -> str:
