@@ -71,7 +71,8 @@ def test_solves_without_any_setting(name):
     problem, x, y = solve(name)
     # Without flatness, steps along grad_x f alone end where that vanishes, at x = 1.
     target = 1.0 if steps_along_f_alone(name) else 1.5
-    accuracy = 2e-3 if problem.status == "optimal" else 0.1  # others use a finite weight or a grid
+    # Those that stop at a finite weight claim no more than feasibility; blocc's is 10, which costs 1/42.
+    accuracy = {"optimal": 1e-6, "locally_optimal": 1e-4}.get(str(problem.status), 0.03)
     assert x.value == pytest.approx(target, abs=accuracy)
     assert problem.certificate.accepted
     assert problem.status.has_point
@@ -96,4 +97,4 @@ def test_time_limit_is_respected_and_a_point_is_kept(name):
     solve(name)  # compiled now
     problem, x, _ = solve(name, time_limit=0.5)
     assert problem.solution.solve_time < 2.0
-    assert x.value is None or np.isfinite(x.value)
+    assert np.isfinite(x.value)
