@@ -53,7 +53,9 @@ def remembered(
     def recall(owner: Any, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> T:
         memory: dict[str, _Finding] = vars(owner).setdefault(_HOME, {})
         known = memory.get(name)
-        asked = tuple(map(_comparable, (*arguments, *keywords.values())))
+        asked: tuple[Any, ...] = ()
+        if arguments or keywords:  # programs are asked for without, and in every evaluation
+            asked = tuple(map(_comparable, (*arguments, *keywords.values())))
         if known is None or known.asked != asked:
             try:
                 known = _Finding(asked, find(owner, *arguments, **keywords))
