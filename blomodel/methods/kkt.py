@@ -12,7 +12,7 @@ from blomodel.methods.requirements.needs import lower_conditions, written_kkt_co
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, find_starts
+from blomodel.methods.run.starts import Start, find_starts
 from blomodel.methods.search.pieces import improve_by_pieces
 from blomodel.reformulations.mpec import LowerConditions, build_problem
 from blomodel.solvers.nlp import nonlinear_modules, nonlinear_solver, solve_nonlinear
@@ -90,7 +90,7 @@ class KKT:
         solver: InnerSolver,
         conditions: LowerConditions,
         problem: cp.Problem,
-        start: Point,
+        start: Start,
         first_ends: list[np.ndarray],
     ) -> float | None:
         """Drive t to zero from one start; the upper objective reached, None if there is none."""

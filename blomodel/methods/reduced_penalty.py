@@ -13,7 +13,7 @@ from blomodel.methods.requirements.needs import convex_penalised_level
 from blomodel.methods.run.capabilities import ALL_BUT_NONCONVEX, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, find_starts, has_only_bounds
+from blomodel.methods.run.starts import Start, find_starts, has_only_bounds
 from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation, ReducedPenalty
 
@@ -63,7 +63,7 @@ class ReducedPenaltyMethod:
     def follow(
         self,
         run: Run,
-        start: Point,
+        start: Start,
         at_each_gamma: Callable[[PenaltyEvaluation], object] | None = None,
     ) -> PenaltyEvaluation | None:
         """The end of the path from one start, or None where F_gamma cannot be evaluated."""

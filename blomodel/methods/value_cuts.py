@@ -10,7 +10,7 @@ import numpy as np
 from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, spread
+from blomodel.methods.run.starts import Start, spread
 from blomodel.reformulations.forms.value_cuts import ValueCutRelaxation
 from blomodel.solvers.smooth import minimise_smooth
 
@@ -69,7 +69,7 @@ class ValueCuts:
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, cuts, has_kkt)
 
-    def _cut(self, run: Run, starts: list[Point], cuts: list[np.ndarray], has_kkt: bool) -> None:
+    def _cut(self, run: Run, starts: list[Start], cuts: list[np.ndarray], has_kkt: bool) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point
         for _ in range(self.max_rounds):

@@ -32,7 +32,7 @@ from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import InnerSolver
 from blomodel.text.shorten import shorten
 
-Point = tuple[np.ndarray, np.ndarray]  # y and multipliers
+Pair = tuple[np.ndarray, np.ndarray]  # y and multipliers
 
 
 class ConicProgram:
@@ -51,7 +51,7 @@ class ConicProgram:
         self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
         self._is_guarded = self.lagrangian.is_polyhedral_form and is_guarded(terms, constraints)
         self._answered: tuple[tuple[Any, ...], Answer] | None = None  # the last question and its answer
-        self._last: Point | None = None  # where the next solve may start
+        self._last: Pair | None = None  # where the next solve may start
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
         self._preferred = Preferred()
@@ -247,7 +247,7 @@ class ConicProgram:
         p: np.ndarray,
         weights: np.ndarray,
         scale: float,
-        point: Point,
+        point: Pair,
         status: InnerStatus,
         solver: str,
     ) -> Answer:
@@ -258,7 +258,7 @@ class ConicProgram:
         duals = self.lagrangian.split(multipliers)
         return Answer(status, value, y, duals, 0, multipliers, "", solver)
 
-    def _refine(self, at: LagrangianPoint) -> Point | None:
+    def _refine(self, at: LagrangianPoint) -> Pair | None:
         """Sharpen the interior point answer where the problem is smooth around it."""
         if not self.lagrangian.is_polyhedral_form or self._failed_refinements >= 3:
             return None
@@ -270,7 +270,7 @@ class ConicProgram:
         self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
         return refined
 
-    def _continue(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> Point | None:
+    def _continue(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> Pair | None:
         """Follow the last answer to the new x by Newton steps.
 
         What satisfies the optimality conditions of a convex problem is a minimiser, however it was

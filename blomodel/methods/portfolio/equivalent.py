@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point
+from blomodel.methods.run.starts import Start
 from blomodel.methods.search.pieces import is_large
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
@@ -43,7 +43,7 @@ def search_without_kinks(run: Run, search: Callable[[Run], None]) -> None:
             run.propose(*equivalent.invert(candidate.x, candidate.y), candidate.source)
 
 
-def _forward_start(run: Run, equivalent: Equivalent) -> Point | None:
+def _forward_start(run: Run, equivalent: Equivalent) -> Start | None:
     """The user's start with values for the further variables."""
     if run.start is None:
         return None

@@ -18,7 +18,7 @@ from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.requirements.demands import holds_x_below
 from blomodel.methods.run.parallel import Search, Task
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, spread
+from blomodel.methods.run.starts import Start, spread
 from blomodel.model.model import Model
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
@@ -60,7 +60,7 @@ def number_of_starts(model: Model, wanted: int) -> int:
     return min(wanted, FEWER_STARTS) if is_dear(model) else wanted
 
 
-def proximal_starts(run: Run, count: int) -> list[Point]:
+def proximal_starts(run: Run, count: int) -> list[Start]:
     """The start that MEHA takes by itself, then points spread over the range of x.
 
     In one or two dimensions lower answers at more points tell which ones are worth a start.
@@ -95,7 +95,7 @@ class SingleLoopStart:
         return min((candidate.value for candidate in new), default=np.inf)
 
 
-def polish(run: Run, relaxed: Point) -> None:
+def polish(run: Run, relaxed: Start) -> None:
     """Follow the reduced penalty from the best point and from the relaxed one.
 
     The path from the relaxed point often ends elsewhere, at times better.

@@ -19,7 +19,7 @@ from blomodel.methods.portfolio.start_search import (
 from blomodel.methods.portfolio.step import Omission, Step
 from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, find_starts
+from blomodel.methods.run.starts import Start, find_starts
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SearchFromStarts(Step):
         """The search of this run, which steps after this one may go on with."""
         return run.once(self, lambda: self.make_search(run))
 
-    def starts(self, run: Run) -> list[Point]:
+    def starts(self, run: Run) -> list[Start]:
         """The starts of this run."""
         return run.once(("starts", self.n_starts), lambda: find_starts(run, self.n_starts))
 

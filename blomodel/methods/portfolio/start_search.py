@@ -11,7 +11,7 @@ from blomodel.methods.portfolio.smoothing import SmoothedSearch
 from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.run.parallel import Search, Task, search_each
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Point, nearest_allowed
+from blomodel.methods.run.starts import Start, nearest_allowed
 from blomodel.methods.search.pieces import ExactPieces, answer_below, exact_pieces, improve_by_pieces
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation
 
@@ -27,7 +27,7 @@ def is_proven_best(run: Run) -> bool:
     return best is not None and best.value <= bound + run.tolerance * (1 + abs(best.value))
 
 
-def search_until_agreement(search: Search, starts: list[Point]) -> None:
+def search_until_agreement(search: Search, starts: list[Start]) -> None:
     """Search from each start until a bound or agreement makes further ones pointless."""
     run = search.run
     tasks = [Task(*start, is_first=k == 0) for k, start in enumerate(starts)]
@@ -147,7 +147,7 @@ class PenaltyThenPieces(StartSearch):
         return improve_by_pieces(run, *(start if end is None else (end.x, end.y))).value
 
 
-def _penalty_on_pieces(run: Run, start: Point, exact: ExactPieces) -> float:
+def _penalty_on_pieces(run: Run, start: Start, exact: ExactPieces) -> float:
     """The reduced penalty, every stage of it improved on the pieces."""
     reached = [np.inf]
 

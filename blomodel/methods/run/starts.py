@@ -9,10 +9,10 @@ from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.solvers.answer import InnerStatus
 
-Point = tuple[np.ndarray, np.ndarray]
+Start = tuple[np.ndarray, np.ndarray]  # x and y, as vectors of the model
 
 
-def relaxed_solution(run: Run) -> Point | None:
+def relaxed_solution(run: Run) -> Start | None:
     """Minimise the upper objective over both levels' constraints; its value bounds every answer."""
     model, n_x = run.model, run.model.x.size
     try:
@@ -31,7 +31,7 @@ def relaxed_solution(run: Run) -> Point | None:
     return answer.y[:n_x], answer.y[n_x:]
 
 
-def nearest_allowed(run: Run, x: np.ndarray) -> Point | None:
+def nearest_allowed(run: Run, x: np.ndarray) -> Start | None:
     """The point nearest to x at which both levels' constraints hold."""
     model, n_x = run.model, run.model.x.size
     try:
@@ -46,15 +46,15 @@ def nearest_allowed(run: Run, x: np.ndarray) -> Point | None:
     return answer.y[:n_x], answer.y[n_x:]
 
 
-def _clip(model: Model, p: np.ndarray, x: np.ndarray) -> Point:
+def _clip(model: Model, p: np.ndarray, x: np.ndarray) -> Start:
     """Without convex constraints only the bounds on x can be met for certain."""
     return np.clip(x, *model.bounds(p)), np.zeros(model.y.size)
 
 
-def find_starts(run: Run, count: int) -> list[Point]:
+def find_starts(run: Run, count: int) -> list[Start]:
     """The user's point, the relaxed solution, and points spread over the range of x."""
     wishes: list[np.ndarray] = []
-    starts: list[Point] = []
+    starts: list[Start] = []
     if run.start is not None:
         wishes.append(run.start[0])
     relaxed = relaxed_solution(run)
@@ -74,7 +74,7 @@ def find_starts(run: Run, count: int) -> list[Point]:
     return starts
 
 
-def _is_known(point: Point, known: list[Point]) -> bool:
+def _is_known(point: Start, known: list[Start]) -> bool:
     scale = 1e-6 * (1 + np.abs(point[0]).max(initial=0))
     return any(np.abs(point[0] - other[0]).max(initial=0) <= scale for other in known)
 
