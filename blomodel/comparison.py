@@ -200,7 +200,7 @@ def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> Compar
     with kept_values(problem.variables):
         try:
             problem.solve(method=name, **settings)
-        except Exception as error:
+        except Exception as error:  # one method's failure must not end the comparison
             reason = " ".join(str(error).split()) or type(error).__name__
             return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")
         values = {leaf: leaf.value for leaf in problem.variables}

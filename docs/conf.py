@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE / "_sphinx"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 logging.getLogger("cyipopt").setLevel(logging.WARNING)  # it tells of every evaluation otherwise
 
-import blomodel as bm  # noqa: E402
+import blomodel as bm  # noqa: E402 - after the path is set
 
 project = "blomodel"
 author = "The blomodel developers"

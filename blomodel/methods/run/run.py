@@ -30,7 +30,7 @@ def _empty_history() -> dict[str, list[float]]:
     return defaultdict(list)
 
 
-class StopRun(Exception):
+class StopRun(Exception):  # a signal, not an error
     """Raised inside a method when a limit is reached; the candidates found so far are kept."""
 
     def __init__(self, reason: str) -> None:
