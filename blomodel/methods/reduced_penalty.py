@@ -104,7 +104,10 @@ class ReducedPenaltyMethod:
     ) -> PenaltyEvaluation | None:
         def evaluate(point: np.ndarray) -> PenaltyEvaluation:
             run.check_limits()
-            return penalty(point, gamma)
+            found = penalty(point, gamma)
+            if found.is_finite:  # its lower answer is a point of the problem, whatever gamma is
+                run.offer(found.x, found.lower_y, f"reduced penalty, gamma = {gamma:g}")
+            return found
 
         try:
             first = evaluate(x)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from blomodel.methods.portfolio.effort import Effort
 from blomodel.methods.portfolio.plan import Plan, make_plan
 from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
@@ -41,9 +42,16 @@ class Auto:
 
     n_starts: int | None = setting(None, "number of start points; None: by dimension", minimum=1)
 
+    effort: str = setting(
+        "normal",
+        "how long to go on without a proof",
+        choices=("quick", "normal", "thorough"),
+        own=True,
+    )
+
     def plan(self, model: Model, p: np.ndarray) -> Plan:
         """What is tried on a model, in which order and why."""
-        return make_plan(model, p, self.n_starts)
+        return make_plan(model, p, self.n_starts, Effort(self.effort))
 
     def run(self, run: Run) -> None:
         """Run the plan."""

@@ -7,14 +7,16 @@ the portfolio is a class in ``steps.py`` or ``searches.py`` and its place in ``M
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
-from blomodel.methods.portfolio.step import Omission, Share, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.portfolio.steps import (
     AroundTheBest,
     Choice,
@@ -49,8 +51,9 @@ class Plan:
     Attributes
     ----------
     steps : tuple of Step
-        In the order in which they are run. A step may settle the problem, so that the rest is left
-        out, and may have a condition that what came before must meet.
+        In the order in which they are run, again and again with growing effort: see ``Patience``. A
+        step may settle the problem, so that the rest is left out, and may have a condition that what
+        came before must meet.
     omitted : tuple of Omission
         What would be tried on a problem of another structure or size, and why it is not.
     n_further : int
@@ -70,6 +73,7 @@ class Plan:
     steps: tuple[Step, ...]
     omitted: tuple[Omission, ...] = ()
     n_further: int = 0
+    effort: Effort = Effort.NORMAL
 
     def run(self, run: Run) -> None:
         """Run the steps, on the problem without kinks where it was made for that."""
@@ -79,9 +83,39 @@ class Plan:
             self._run_steps(run)
 
     def _run_steps(self, run: Run) -> None:
-        for step in self.steps:
-            if step.is_wanted(run) and step.run(run):
-                return
+        patience, is_settled = Patience(run, self.effort), False
+        at_work = [step for step in self.steps if not step.is_last]
+        for level in itertools.count():
+            at_work, is_settled = self._run_level(run, at_work, level)
+            if is_settled or not at_work or patience.is_over(level):
+                break
+        if not is_settled:
+            for step in self.steps:
+                if step.is_last:
+                    self._run_step(run, step, level)
+        _say_whether_families_agree(run)
+
+    def _run_level(self, run: Run, steps: list[Step], level: int) -> tuple[list[Step], bool]:
+        """One level of effort; the steps that would do more with more of it, and whether all is done."""
+        further = []
+        for step in steps:
+            outlook = self._run_step(run, step, level) if step.is_wanted(run) else Outlook.MORE
+            if outlook is Outlook.SETTLED:
+                return [], True
+            if outlook is Outlook.MORE:
+                further.append(step)
+        return further, False
+
+    @staticmethod
+    def _run_step(run: Run, step: Step, level: int) -> Outlook:
+        run.family, run.activity = step.family, step.name
+        try:
+            outlook = Outlook.DONE
+            with run.within(step.share.of(run)):
+                outlook = step.run(run, level)
+            return outlook
+        finally:
+            run.family = run.activity = ""
 
     @property
     def rows(self) -> list[tuple[str, str]]:
@@ -100,7 +134,9 @@ class Plan:
         return columns(self.rows, WIDTH)
 
 
-def make_plan(model: Model, p: np.ndarray, n_starts: int | None = None) -> Plan:
+def make_plan(
+    model: Model, p: np.ndarray, n_starts: int | None = None, effort: Effort = Effort.NORMAL
+) -> Plan:
     """The plan for a model.
 
     Parameters
@@ -110,15 +146,27 @@ def make_plan(model: Model, p: np.ndarray, n_starts: int | None = None) -> Plan:
         Values of the parameters.
     n_starts : int, optional
         Start points of the searches; by default as many as the dimension suggests.
+    effort : Effort
+        When to stop without a proof.
     """
     if not model.is_convex_below:
         reason = "they need lower answers that are sure, which a lower level that is not convex lacks"
-        return Plan((CutsAlone(),), (Omission("all others", reason),))
+        return Plan((CutsAlone(),), (Omission("all others", reason),), effort=effort)
     equivalent = exact_without_kinks(model, p)
-    return _plan_steps(Situation(equivalent.model, p, n_starts), equivalent.n_further)
+    steps, omitted = _choose_steps(Situation(equivalent.model, p, n_starts))
+    return Plan(steps, omitted, equivalent.n_further, effort)
 
 
-def _plan_steps(situation: Situation, n_further: int) -> Plan:
+def _say_whether_families_agree(run: Run) -> None:
+    """A remark where only one idea has found the best point, although others looked for it."""
+    values = run.best_of_families()
+    if len(values) > 1 and not is_confirmed(run):
+        best = min(values, key=lambda family: values[family])
+        others = ", ".join(sorted(set(values) - {best}))
+        run.note(f"only {best} reached the best value; {others} ended at worse ones")
+
+
+def _choose_steps(situation: Situation) -> tuple[tuple[Step, ...], tuple[Omission, ...]]:
     steps: list[Step] = []
     omitted: list[Omission] = []
     for member in MEMBERS:
@@ -129,4 +177,4 @@ def _plan_steps(situation: Situation, n_further: int) -> Plan:
             omitted.append(considered)
         if isinstance(considered, LowerAnswer):
             break  # without x there is nothing to search
-    return Plan(tuple(steps), tuple(omitted), n_further)
+    return tuple(steps), tuple(omitted)

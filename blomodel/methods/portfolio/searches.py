@@ -16,7 +16,7 @@ from blomodel.methods.portfolio.start_search import (
     SmoothedPath,
     search_until_agreement,
 )
-from blomodel.methods.portfolio.step import Omission, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Start, find_starts
@@ -45,11 +45,11 @@ class SearchFromStarts(Step):
         """From how many starts."""
         return _say_starts(self.n_starts)
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Search."""
         search = self.search(run)
         search_until_agreement(search, self.starts(run))
-        return False
+        return Outlook.DONE
 
 
 def _say_starts(count: int) -> str:
@@ -67,6 +67,7 @@ class SmoothedLowerLevel(SearchFromStarts):
     has_both_paths: bool
 
     name = "smoothed lower level"
+    family = "smoothing"
 
     @classmethod
     def consider(cls, situation: Situation) -> SmoothedLowerLevel | Omission | None:
@@ -97,6 +98,7 @@ class PenaltyWithExactPieces(SearchFromStarts):
     """The reduced penalty, its stages improved on exact pieces."""
 
     name = "reduced penalty on KKT pieces"
+    family = "penalty"
 
     @classmethod
     def consider(cls, situation: Situation) -> PenaltyWithExactPieces | None:
@@ -119,6 +121,7 @@ class PenaltyWithoutPieces(SearchFromStarts):
     """The reduced penalty on a problem whose exact pieces are too large."""
 
     name = "reduced penalty"
+    family = "penalty"
 
     @classmethod
     def consider(cls, situation: Situation) -> PenaltyWithoutPieces | None:
@@ -143,6 +146,7 @@ class Penalty(SearchFromStarts):
     polish: str
 
     name = "reduced penalty"
+    family = "penalty"
 
     @classmethod
     def consider(cls, situation: Situation) -> Penalty | None:
@@ -173,6 +177,7 @@ class SingleLoop(SearchFromStarts):
     n_loops: int
 
     name = "single loop of meha"
+    family = "single loop"
 
     @classmethod
     def consider(cls, situation: Situation) -> SingleLoop | Omission | None:
@@ -196,12 +201,12 @@ class SingleLoop(SearchFromStarts):
         """The search from one start."""
         return proximal.SingleLoopStart(run, self.make_search)
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Iterate from each start."""
         if self.starts(run):  # both levels' constraints can hold together
             starts = proximal.proximal_starts(run, self.n_loops)
             search_until_agreement(self.search(run), starts)
-        return False
+        return Outlook.DONE
 
 
 # In this order the first that suits is taken.

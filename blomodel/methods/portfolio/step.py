@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ class Share:
         return "all the time that remains" if self.part == 1.0 else f"{self.part:.0%} of the time left"
 
 
+class Outlook(enum.Enum):
+    """What a step says when it comes back."""
+
+    SETTLED = "the problem is settled, nothing need follow"
+    MORE = "with more effort it would do more"
+    DONE = "it has done all that it can"
+
+
 @dataclass(frozen=True)
 class Step(ABC):
     """One thing that ``auto`` tries.
@@ -64,11 +73,16 @@ class Step(ABC):
     Attributes
     ----------
     name : str
+    family : str
+        The kind of idea behind it. Two steps of different families that end at the same value
+        confirm each other; empty where a step only refines what others have found.
     share : Share
         Of the time that remains when it begins.
     """
 
     name: ClassVar[str]
+    family: ClassVar[str] = ""
+    is_last: ClassVar[bool] = False  # whether it is run once, after all levels of effort
     share: ClassVar[Share] = Share()
 
     @classmethod
@@ -91,8 +105,12 @@ class Step(ABC):
         return True
 
     @abstractmethod
-    def run(self, run: Run) -> bool:
-        """Do it; True when the problem is settled, so that nothing need follow."""
+    def run(self, run: Run, level: int) -> Outlook:
+        """Do what is due at this level of effort: 0 is the first, and each further one may cost more.
+
+        How much a level costs is counted in starts, nodes or evaluations, never in seconds, so that the
+        answer does not depend on the machine. A step that has been here before goes on where it ended.
+        """
 
     def __str__(self) -> str:
         said = f"{self.text}, {self.condition}" if self.condition else self.text

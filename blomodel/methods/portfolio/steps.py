@@ -15,7 +15,7 @@ from blomodel.methods.portfolio.start_search import (
     is_proven_best,
     search_around_the_best,
 )
-from blomodel.methods.portfolio.step import Omission, Share, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.pieces import answer_below, choose_optimistically, exact_pieces
 from blomodel.methods.value_cuts import ValueCuts
@@ -29,6 +29,7 @@ class Tree(Step):
     source: str
 
     name = "tree over KKT pieces"
+    family = "tree"
     share = Share(seconds=4.0)
 
     @classmethod
@@ -50,9 +51,10 @@ class Tree(Step):
             "optimum is proven and nothing follows"
         )
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Branch until the bound meets the value."""
-        return exact_pieces(run).solve_globally(run, seconds=self.share.of(run))
+        is_settled = exact_pieces(run).solve_globally(run, seconds=self.share.of(run))
+        return Outlook.SETTLED if is_settled else Outlook.DONE
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class LowerAnswer(Step):
     """What remains where the upper level has nothing to decide."""
 
     name = "lower answer"
+    family = "lower answer"
 
     @classmethod
     def consider(cls, situation: Situation) -> LowerAnswer | None:
@@ -74,10 +77,10 @@ class LowerAnswer(Step):
             "likes best; nothing follows"
         )
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Ask the lower level."""
         answer_below(run, np.empty(0), np.zeros(run.model.y.size))
-        return True
+        return Outlook.SETTLED
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class PenaltyFromTheEnd(Step):
     before: SingleLoop
 
     name = "reduced penalty from the end"
+    family = "penalty"
 
     @classmethod
     def consider(cls, situation: Situation) -> PenaltyFromTheEnd | Omission | None:
@@ -113,10 +117,10 @@ class PenaltyFromTheEnd(Step):
         """Whether there is a start, and room for a better point."""
         return bool(self.before.starts(run)) and not is_proven_best(run)
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Follow both paths."""
         proximal.polish(run, self.before.starts(run)[0])
-        return False
+        return Outlook.DONE
 
 
 @dataclass(frozen=True)
@@ -140,10 +144,10 @@ class AroundTheBest(Step):
         """What it does and why."""
         return "short searches from points near the best one, as long as one of them improves it"
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Search around the best point."""
         search_around_the_best(self.search.search(run))
-        return False
+        return Outlook.DONE
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ class Rescue(Step):
     has_path: bool  # whether the search before it is sure to follow a path
 
     name = "value cuts"
+    family = "value cuts"
 
     @classmethod
     def consider(cls, situation: Situation) -> Rescue | Omission:
@@ -178,10 +183,10 @@ class Rescue(Step):
         has_path = self.has_path or "gamma" in run.history or "mu" in run.history
         return (run.best() is None or not has_path) and not run.is_infeasible
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Run value-cuts."""
         ValueCuts().run(run)
-        return False
+        return Outlook.DONE
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,7 @@ class Choice(Step):
     """The optimistic choice at the end."""
 
     name = "choice among lower answers"
+    is_last = True
 
     @classmethod
     def consider(cls, situation: Situation) -> Choice:
@@ -200,12 +206,12 @@ class Choice(Step):
         """What it does and why."""
         return "of several lower answers at the best x, the one that the upper level likes best"
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Choose."""
         best = run.best()
         if best is not None:
             choose_optimistically(run, best.x)
-        return True
+        return Outlook.DONE
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,7 @@ class CutsAlone(Step):
     """value-cuts for lower levels that are not convex."""
 
     name = "value cuts"
+    family = "value cuts"
 
     @classmethod
     def consider(cls, situation: Situation) -> CutsAlone:
@@ -227,8 +234,8 @@ class CutsAlone(Step):
             "cuts alone; the lower level is searched from many starts"
         )
 
-    def run(self, run: Run) -> bool:
+    def run(self, run: Run, level: int) -> Outlook:
         """Run value-cuts."""
         run.note("the lower level is not convex, so value-cuts took over")
         ValueCuts().run(run)
-        return True
+        return Outlook.SETTLED

@@ -49,6 +49,7 @@ class Candidate:
     gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
     bias: float  # what gap and violation may have bought in the upper objective
     source: str
+    family: str = ""  # of the step of a portfolio that found it
 
     @property
     def cautious_value(self) -> float:
@@ -97,6 +98,8 @@ class Run(Findings):
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
     solver: SolverChoice = NO_PREFERENCE  # which inner solver the user prefers
+    family: str = ""  # of the step of a portfolio that is at work
+    activity: str = ""  # what is being tried, for a person
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
 
     def anew(self, **changes: Any) -> Run:
@@ -128,6 +131,19 @@ class Run(Findings):
         finally:
             for name in (*(each.name for each in fields(Findings)), "next_gap"):
                 setattr(self, name, getattr(part, name))
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """No longer than so many seconds; a part that meets this limit ends, and the run goes on."""
+        whole = self.deadline
+        self.deadline = whole.earlier(seconds)
+        try:
+            yield
+        except StopRun:
+            if whole.is_over or self.deadline == whole or not self.deadline.is_over:
+                raise
+        finally:
+            self.deadline = whole
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, made once in this run and shared by the parts of a method."""
@@ -271,6 +287,14 @@ class Run(Findings):
         self.keep(candidate)
         return candidate
 
+    def offer(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate | None:
+        """Keep a lower answer at once if it is better than all points before; cheap where it is not."""
+        value = float(self.model.f(x, y, self.p)[0])
+        best = self.best()
+        if not np.isfinite(value) or (best is not None and value >= best.value - EXACT * abs(value)):
+            return None
+        return self.propose(x, y, source)
+
     def keep(self, candidate: Candidate) -> None:
         """Remember a candidate for the end of the run."""
         if np.isfinite(candidate.value):
@@ -298,6 +322,7 @@ class Run(Findings):
             gap=gap,
             bias=bias,
             source=source,
+            family=self.family,
         )
 
     def violation(self, x: np.ndarray, y: np.ndarray) -> float:
@@ -331,6 +356,15 @@ class Run(Findings):
         """The best acceptable candidate."""
         acceptable = [c for c in self.candidates if self.is_acceptable(c)]
         return min(acceptable, key=lambda c: c.cautious_value) if acceptable else None
+
+    def best_of_families(self) -> dict[str, float]:
+        """The best acceptable value that each family of steps has reached."""
+        values: dict[str, float] = {}
+        for candidate in filter(self.is_acceptable, self.candidates):
+            if candidate.family:
+                known = values.get(candidate.family, np.inf)
+                values[candidate.family] = min(known, candidate.cautious_value)
+        return values
 
     def ranking(self) -> list[Candidate]:
         """Acceptable candidates by value, then the others by how wrong they are."""

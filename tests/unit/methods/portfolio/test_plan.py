@@ -14,7 +14,7 @@ from blomodel.basics import limits
 from blomodel.methods.portfolio.plan import MEMBERS, make_plan
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation, default_number_of_starts
-from blomodel.methods.portfolio.step import Omission, Share, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.portfolio.steps import CutsAlone
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run
@@ -109,8 +109,13 @@ def test_what_is_printed_is_run(name, monkeypatch):
     make_problem, wanted = PROBLEMS[name]
     problem = make_problem()
     run_steps = []
+
+    def note_the_name(step, run, level):
+        run_steps.append(step.name)
+        return Outlook.DONE
+
     for member in (*MEMBERS, CutsAlone):
-        monkeypatch.setattr(member, "run", lambda step, run: run_steps.append(step.name))
+        monkeypatch.setattr(member, "run", note_the_name)
         monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
     plan = problem.plan()
     create_method("auto", {}).run(new_run(problem))
@@ -121,9 +126,9 @@ def test_a_step_that_settles_the_problem_is_the_last(monkeypatch):
     problem = quadratic()
     run_steps = []
 
-    def settle_with_the_second(step, run):
+    def settle_with_the_second(step, run, level):
         run_steps.append(step.name)
-        return len(run_steps) == 2
+        return Outlook.SETTLED if len(run_steps) == 2 else Outlook.DONE
 
     for member in MEMBERS:
         monkeypatch.setattr(member, "run", settle_with_the_second)
