@@ -1,0 +1,29 @@
+"""How much of a time limit to keep for the certificate: what it will need, from what was measured."""
+
+from __future__ import annotations
+
+from blomodel.model.model import Model
+
+OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
+EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
+SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
+
+
+def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -> float:
+    """Seconds that the certificate of one point will take, without its tests of the neighbourhood.
+
+    These tests end at the deadline by themselves, so that only the separate lower solve, and the
+    model's functions at the point, have to be paid for in any case.
+
+    Parameters
+    ----------
+    model : Model
+    lower_seconds : float
+        What a lower solve from scratch has taken in this run.
+    load : float
+        Time that passes for each second of work, on a machine that others use too.
+    """
+    if not model.is_convex_below:
+        return OVERHEAD + lower_seconds  # the certificate searches from as many starts
+    size = model.x.size + model.lower_size
+    return (OVERHEAD + EACH * size) * min(max(load, 1.0), 5.0) + SOLVES * lower_seconds
