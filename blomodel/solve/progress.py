@@ -6,6 +6,7 @@ appears where a limit says how far there is to go.
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from blomodel.methods.run.run import Standing
 from blomodel.text.layout import number, seconds
 
 if TYPE_CHECKING:
@@ -105,18 +107,32 @@ class Progress:
         self._display, self._sign, self._method = display, sign, method
         self._known: dict[str, float] = {}
 
-    def __call__(self, iterations: int, figures: Mapping[str, float]) -> None:
+    def __call__(self, iterations: int, figures: Mapping[str, float], standing: Standing) -> None:
         """Show the newest figures; those that this step lacks keep their last value."""
         self._known.update(figures)
-        parts = [f"{self._method}  step {iterations}"]
+        what = f"{self._method}: {standing.activity}" if standing.activity else self._method
+        parts = [f"{what}  step {iterations}", *self._say(standing)]
         for name in SHOWN:
             if name == "value" and name in self._known:
                 # Methods minimise; the user may maximise.
                 parts.append(f"value {number(self._sign * self._known[name])}")
             elif name in self._known:
-                # A gap may be negative by rounding.
-                parts.append(f"{name} {max(self._known[name], 0.0):.1e}")
+                # A gap may be negative by rounding; "gap" alone could be the one to the bound.
+                label = "lower gap" if name == "gap" else name
+                parts.append(f"{label} {max(self._known[name], 0.0):.1e}")
         self._display.show("  ".join(parts), iterations)
+
+    def _say(self, standing: Standing) -> list[str]:
+        """The best point so far, what bounds it, and the relative distance of the two."""
+        said = []
+        if standing.value is not None:
+            said.append(f"best {number(self._sign * standing.value)}")
+        if math.isfinite(standing.bound):
+            said.append(f"bound {number(self._sign * standing.bound)}")
+            if standing.value is not None:
+                open_part = max(standing.value - standing.bound, 0.0) / (1e-9 + abs(standing.value))
+                said.append(f"open {min(open_part, 9.99):.1%}")
+        return said
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from blomodel.errors import LowerLevelError, UnknownSettingError
 from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
-from blomodel.methods.run.run import Run, StopRun
+from blomodel.methods.run.run import Run, Standing, StopRun
 from blomodel.solution import Solution
 from blomodel.solve.outcome import Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
@@ -146,16 +147,20 @@ def _keep_time(run: Run, load: float) -> None:
 
 def _in_stated_units(
     problem: BilevelProblem, progress: Progress | None
-) -> Callable[[int, Mapping[str, float]], None] | None:
+) -> Callable[[int, Mapping[str, float], Standing], None] | None:
     """Tell of the upper objective as the problem states it, not as the solved model counts it."""
     if progress is None or problem.model is problem.plain_model:
         return progress
 
-    def tell(iteration: int, figures: Mapping[str, float]) -> None:
+    invert = problem.chain.invert_value
+
+    def tell(iteration: int, figures: Mapping[str, float], standing: Standing) -> None:
         stated = dict(figures)
         if "value" in stated:
-            stated["value"] = problem.chain.invert_value(stated["value"])
-        progress(iteration, stated)
+            stated["value"] = invert(stated["value"])
+        value = None if standing.value is None else invert(standing.value)
+        bound = invert(standing.bound) if np.isfinite(standing.bound) else standing.bound
+        progress(iteration, stated, replace(standing, value=value, bound=bound))
 
     return tell
 

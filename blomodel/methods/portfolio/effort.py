@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 
+import numpy as np
+
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.run.run import Run
 
 MAX_LEVELS = 8  # each costs about twice the one before
 LONG_PATIENCE = 3  # levels in a row that may bring nothing where effort is "thorough"
+CLOSED = 0.2  # share of the gap between value and bound that a level must close to count
 SAME = 1e-5  # relative: families whose best values differ by less confirm each other
 
 
@@ -23,31 +26,47 @@ class Effort(enum.StrEnum):
 class Patience:
     """Whether another level of effort is due.
 
-    ``quick`` ends after the first level. ``normal`` ends when two families of steps have reached the
-    best value, or a level has brought nothing. ``thorough`` ends when three levels in a row have
-    brought nothing. Any of them ends at a proof, and at the limits of the run.
+    A level has paid when the best value fell, or a fifth of the gap between value and bound was closed.
+    ``quick`` ends after the first level. ``normal`` ends once a level has not paid, or two families of
+    steps have reached the best value and the bound does not come closer; under a time limit a level
+    that did not pay ends it only when two families agree, so that the rest of the time is used.
+    ``thorough`` ends when three levels in a row have not paid. Any of them ends at a proof, and at the
+    limits of the run.
     """
 
     def __init__(self, run: Run, effort: Effort) -> None:
         self.run, self.effort = run, effort
-        self.idle = 0  # levels in a row that brought nothing
-        self.before: float | None = None
+        self.idle = 0  # levels in a row that have not paid
+        self.value: float | None = None  # at the end of the level before
+        self.gap = np.inf
 
     def is_over(self, level: int) -> bool:
         """Whether ``level`` was the last one."""
-        run, best = self.run, self.run.best()
+        run = self.run
         if is_proven_best(run) or run.is_infeasible or run.is_unbounded:
             return True
-        has_paid = best is not None and (
-            self.before is None or best.value < self.before - run.tolerance * (1 + abs(best.value))
-        )
-        self.before = None if best is None else best.value
-        self.idle = 0 if has_paid else self.idle + 1
-        if self.effort is Effort.QUICK or level + 1 >= MAX_LEVELS:
+        has_improved, has_closed = self._look_back()
+        self.idle = 0 if has_improved or has_closed else self.idle + 1
+        has_limit = not run.deadline.is_never
+        if self.effort is Effort.QUICK or (level + 1 >= MAX_LEVELS and not has_limit):
             return True
         if self.effort is Effort.THOROUGH:
             return self.idle >= LONG_PATIENCE
-        return self.idle >= 1 or is_confirmed(run)
+        if is_confirmed(run):
+            return not has_closed
+        return self.idle >= 1 and not has_limit
+
+    def _look_back(self) -> tuple[bool, bool]:
+        """Whether the last level made the best value better, and whether it closed much of the gap."""
+        run, best = self.run, self.run.best()
+        if best is None:
+            return False, False
+        small = run.tolerance * (1 + abs(best.value))
+        has_improved = self.value is None or best.value < self.value - small
+        gap = best.value - run.bound
+        has_closed = bool(np.isfinite(self.gap) and gap < (1 - CLOSED) * self.gap)
+        self.value, self.gap = best.value, gap
+        return has_improved, has_closed
 
 
 def is_confirmed(run: Run) -> bool:

@@ -19,7 +19,7 @@ from blomodel.methods.portfolio.start_search import (
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import Start, find_starts
+from blomodel.methods.run.starts import Start, find_starts, further_starts
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ class SearchFromStarts(Step):
         """The search of this run, which steps after this one may go on with."""
         return run.once(self, lambda: self.make_search(run))
 
-    def starts(self, run: Run) -> list[Start]:
-        """The starts of this run."""
+    def starts(self, run: Run, level: int = 0) -> list[Start]:
+        """The starts of a level of effort: as many new ones at each as there were before it."""
+        if level:
+            return further_starts(run, self.n_starts * 2 ** (level - 1), self.n_starts * 2**level)
         return run.once(("starts", self.n_starts), lambda: find_starts(run, self.n_starts))
 
     @property
@@ -46,10 +48,9 @@ class SearchFromStarts(Step):
         return _say_starts(self.n_starts)
 
     def run(self, run: Run, level: int) -> Outlook:
-        """Search."""
-        search = self.search(run)
-        search_until_agreement(search, self.starts(run))
-        return Outlook.DONE
+        """Search from the starts of this level; there are always more."""
+        search_until_agreement(self.search(run), self.starts(run, level))
+        return Outlook.MORE
 
 
 def _say_starts(count: int) -> str:
@@ -202,11 +203,11 @@ class SingleLoop(SearchFromStarts):
         return proximal.SingleLoopStart(run, self.make_search)
 
     def run(self, run: Run, level: int) -> Outlook:
-        """Iterate from each start."""
+        """Iterate from each start; at further levels from others."""
         if self.starts(run):  # both levels' constraints can hold together
-            starts = proximal.proximal_starts(run, self.n_loops)
+            starts = self.starts(run, level) if level else proximal.proximal_starts(run, self.n_loops)
             search_until_agreement(self.search(run), starts)
-        return Outlook.DONE
+        return Outlook.MORE
 
 
 # In this order the first that suits is taken.

@@ -62,6 +62,15 @@ class Candidate:
         return max(self.violation, self.gap)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How far a run has come: what is shown while it goes on."""
+
+    value: float | None  # of the best acceptable point
+    bound: float  # no feasible point has a smaller upper objective
+    activity: str  # what is being tried
+
+
 @dataclass(kw_only=True)
 class Findings:
     """What a method leaves behind."""
@@ -93,7 +102,7 @@ class Run(Findings):
     deadline: Deadline = NEVER
     max_iterations: int | None = None
     n_jobs: int = 1
-    progress: Callable[[int, Mapping[str, float]], None] | None = None  # told of every step
+    progress: Callable[[int, Mapping[str, float], Standing], None] | None = None  # told of every step
     watched: tuple[np.ndarray, np.ndarray] | None = None
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
@@ -101,6 +110,8 @@ class Run(Findings):
     family: str = ""  # of the step of a portfolio that is at work
     activity: str = ""  # what is being tried, for a person
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
+    _best_of: tuple[int, Candidate | None] = field(default=(0, None), init=False, repr=False)
+    _first: list[Candidate] = field(default_factory=list, init=False, repr=False)  # of those looked at
 
     def anew(self, **changes: Any) -> Run:
         """A run under what is left of the limits, which has found nothing yet.
@@ -233,8 +244,14 @@ class Run(Findings):
             column.extend([np.nan] * (n_before - len(column)))
             column.append(float(figure))
         if self.progress is not None:
-            self.progress(self.iterations, figures)
+            self.progress(self.iterations, figures, self.standing)
         self.check_limits()
+
+    @property
+    def standing(self) -> Standing:
+        """Incumbent, bound and what is being tried."""
+        best = self.best()
+        return Standing(None if best is None else best.value, self.bound, self.activity)
 
     def record(self) -> dict[str, np.ndarray]:
         """The history as arrays with a row for each step, NaN where a step lacks a figure."""
@@ -354,8 +371,17 @@ class Run(Findings):
 
     def best(self) -> Candidate | None:
         """The best acceptable candidate."""
-        acceptable = [c for c in self.candidates if self.is_acceptable(c)]
-        return min(acceptable, key=lambda c: c.cautious_value) if acceptable else None
+        # Asked for at every evaluation, so that only candidates that came since are looked at.
+        seen, known = self._best_of
+        is_same_list = seen <= len(self.candidates) and self.candidates[:1] == self._first
+        if not is_same_list:
+            seen, known = 0, None
+        for candidate in self.candidates[seen:]:
+            is_better = known is None or candidate.cautious_value < known.cautious_value
+            if is_better and self.is_acceptable(candidate):
+                known = candidate
+        self._best_of, self._first = (len(self.candidates), known), self.candidates[:1]
+        return known
 
     def best_of_families(self) -> dict[str, float]:
         """The best acceptable value that each family of steps has reached."""

@@ -74,6 +74,19 @@ def find_starts(run: Run, count: int) -> list[Start]:
     return starts
 
 
+def further_starts(run: Run, first: int, last: int) -> list[Start]:
+    """Points spread over the range of x, from the first to before the last of one endless sequence."""
+    best = run.best()
+    center = np.zeros(run.model.x.size) if best is None else best.x
+    starts: list[Start] = []
+    for wish in spread(run.model.bounds(run.p), center, last, run.seed)[first:]:
+        run.check_limits()
+        start = nearest_allowed(run, wish)
+        if start is not None and not _is_known(start, starts):
+            starts.append(start)
+    return starts
+
+
 def _is_known(point: Start, known: list[Start]) -> bool:
     scale = 1e-6 * (1 + np.abs(point[0]).max(initial=0))
     return any(np.abs(point[0] - other[0]).max(initial=0) <= scale for other in known)

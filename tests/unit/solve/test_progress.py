@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import select
@@ -14,6 +15,7 @@ import cvxpy as cp
 import pytest
 
 import blomodel as bm
+from blomodel.methods.run.run import Standing
 from blomodel.solve.progress import PlainLines, Progress
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals exist on Unix only")
@@ -27,6 +29,8 @@ problem = bm.BilevelProblem(cp.Minimize(cp.sum(y)), [-5 <= x, x <= 5], lower)
 problem.solve("random-search", n_points=10**6, verbose=True)
 print("status:", problem.status)
 """
+
+NOTHING = Standing(None, -math.inf, "")  # a run that has found nothing yet
 
 pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
 
@@ -98,7 +102,7 @@ def test_plain_lines_tell_value_gap_and_weight_in_the_users_sense(capsys) -> Non
     problem.solve("reduced-penalty", verbose=True)
     head, first, *_, last = capsys.readouterr().out.splitlines()
     assert head == "reduced-penalty: 1 upper and 1 lower unknowns"
-    figures = re.search(r"[\d.]+ s  reduced-penalty  step 1  value (\S+)  gap \S+  gamma (\S+)", first)
+    figures = re.search(r"step 1  best \S+.*value (\S+)  lower gap \S+  gamma (\S+)", first)
     assert figures and float(figures[1]) > 0 and float(figures[2]) == pytest.approx(0.1)
     assert re.match(r"reduced-penalty: \w+, value 25, lower gap \S+, \d+ iterations in ", last)
 
@@ -109,7 +113,7 @@ def test_plain_lines_come_at_most_twice_a_second(capsys) -> None:
     steps = 0
     while time.perf_counter() - began < 1.2:
         steps += 1
-        progress(steps, {"value": 1.0})
+        progress(steps, {"value": 1.0}, NOTHING)
     lines = capsys.readouterr().out.splitlines()
     assert steps > 100
     assert 2 <= len(lines) <= 3
@@ -117,13 +121,20 @@ def test_plain_lines_come_at_most_twice_a_second(capsys) -> None:
 
 def test_figures_that_a_step_lacks_keep_their_last_value(capsys) -> None:
     progress = Progress(PlainLines(sys.stdout, time.perf_counter()), -1.0, "auto")
-    progress(1, {"value": 2.0, "gamma": 10.0, "unknown": 3.0})
+    progress(1, {"value": 2.0, "gamma": 10.0, "unknown": 3.0}, NOTHING)
     line = capsys.readouterr().out
     assert "value -2" in line and "gamma 1.0e+01" in line and "unknown" not in line
     progress = Progress(PlainLines(sys.stdout, 0.0), 1.0, "auto")
     progress._known["gamma"] = 100.0
-    progress(2, {"gap": -1e-17})
+    progress(2, {"gap": -1e-17}, NOTHING)
     assert "gap 0.0e+00  gamma 1.0e+02" in capsys.readouterr().out
+
+
+def test_incumbent_bound_and_what_is_tried_are_shown_in_the_users_sense(capsys) -> None:
+    progress = Progress(PlainLines(sys.stdout, time.perf_counter()), -1.0, "auto")
+    progress(7, {}, Standing(-8.0, -10.0, "tree over KKT pieces"))
+    line = capsys.readouterr().out
+    assert "auto: tree over KKT pieces  step 7  best 8  bound 10  open 25.0%" in line
 
 
 def test_an_error_leaves_no_outcome_of_an_earlier_solve(capsys) -> None:
