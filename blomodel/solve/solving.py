@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
-from blomodel.certification.certifying import dense_seconds
+from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError, UnknownSettingError
 from blomodel.methods.requirements.verdicts import check_method
@@ -130,18 +130,16 @@ def _keep_time(run: Run, load: float) -> None:
 
     ``load`` is the time that passes for each second of work, on a machine that others use too.
     """
-    model, began, whole = run.model, time.perf_counter(), run.deadline
+    model, whole = run.model, run.deadline
     run.deadline = whole.earlier(FIRST_SHARE * whole.remaining)
     x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
     near = np.zeros(model.y.size)
+    began = time.perf_counter()
     answer, _ = run.solve_lower(x, near)
+    reserve = certificate_reserve(model, time.perf_counter() - began, load)
     run.tried.append((x, answer.status))
     if answer.status.has_point:
         run.propose(x, answer.y, "lower answer at the first x")
-    reserve = dense_seconds(model.lower_size)
-    reserve *= float(np.clip(load, 1.0, 5.0))
-    if not model.is_convex_below:
-        reserve = time.perf_counter() - began  # the certificate searches from as many starts
     run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
 
 
