@@ -161,6 +161,11 @@ class BilevelProblem:
 
         return Model(chain.end)
 
+    def forget_models(self) -> None:
+        """Compile anew when a model is next asked for."""
+        for name in ("model", "plain_model"):
+            vars(self).pop(name, None)
+
     @property
     def structure(self) -> Structure:
         """Facts about the problem, each with what shows it."""

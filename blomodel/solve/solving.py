@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blomodel.basics.alarm import alarm
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 
 FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
 RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate
+COMPILE_GRACE = 0.15  # seconds after a limit that compiling may take: small models need no more
+GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
+
+
+class TimeIsOver(StopRun):
+    """Raised in a method that does not notice that its time is over."""
+
+    def __init__(self) -> None:
+        super().__init__("time limit")
 
 
 def solve_problem(
@@ -53,10 +63,23 @@ def solve_problem(
     chosen = create_method(method, settings)
     _check_limits(time_limit, max_iterations, tolerance)
     problem.check_data()
-    model = problem.model
-    model.compile_lower()
-    compiled = time.perf_counter()
     limit = NEVER if time_limit is None else Deadline(began + time_limit)
+    stated_settings = {
+        "tolerance": tolerance,
+        "seed": seed,
+        "time_limit": time_limit,
+        "max_iterations": max_iterations,
+        "n_jobs": n_jobs,
+        **_stated(choice),
+        **settings,
+    }
+    try:
+        with alarm(limit, TimeIsOver, COMPILE_GRACE):
+            model = problem.model
+            model.compile_lower()
+    except TimeIsOver:
+        return _end_without_a_model(problem, method, time.perf_counter() - began, stated_settings)
+    compiled = time.perf_counter()
     run = Run(
         model=model,
         p=problem.parameter_values(),
@@ -84,21 +107,15 @@ def solve_problem(
         )
     certified = time.perf_counter()
     value = _record(problem, outcome)
+    if run.is_cut_short:
+        problem.forget_models()  # a solver that was left in the middle is not asked again
     problem.solution = Solution(
         method=method,
         value=value,
         compile_time=compiled - began,
         solve_time=solved - compiled,
         certify_time=certified - solved,
-        settings={
-            "tolerance": tolerance,
-            "seed": seed,
-            "time_limit": time_limit,
-            "max_iterations": max_iterations,
-            "n_jobs": n_jobs,
-            **_stated(choice),
-            **settings,
-        },
+        settings=stated_settings,
         **_findings(problem, run, outcome),
     )
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
@@ -109,13 +126,42 @@ def solve_problem(
 def _run_to_the_end(method: Any, run: Run) -> bool:
     """Let the method run until it ends or meets a limit; whether the user has interrupted it."""
     try:
-        method.run(run)
+        with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
+            method.run(run)
     except StopRun as stop:
         run.stopped_by = stop.reason
+        run.is_cut_short = isinstance(stop, TimeIsOver)
     except KeyboardInterrupt:
         run.stopped_by = "user"
+        run.is_cut_short = True
         return True
     return False
+
+
+def _end_without_a_model(
+    problem: BilevelProblem, method: str, seconds: float, settings: dict[str, Any]
+) -> float:
+    """Say that the time was over before there was anything to solve."""
+    value = _record(problem, Outcome(Status.FAILED, None, None, ""))
+    problem.solution = Solution(
+        method=method,
+        value=value,
+        status=Status.FAILED,
+        source="",
+        iterations=0,
+        evaluations=0,
+        compile_time=seconds,
+        solve_time=0.0,
+        certify_time=0.0,
+        history={},
+        multipliers=[],
+        stopped_by="time limit",
+        notes=("the time limit was over before the problem was compiled",),
+        sign=problem.sign,
+        settings=settings,
+        problem=problem,
+    )
+    return value
 
 
 def _stated(choice: SolverChoice) -> dict[str, Any]:

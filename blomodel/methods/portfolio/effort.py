@@ -9,7 +9,7 @@ import numpy as np
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.run.run import Run
 
-MAX_LEVELS = 8  # each costs about twice the one before
+LAST_LEVEL = 7  # without a time limit; each level costs about twice the one before
 LONG_PATIENCE = 3  # levels in a row that may bring nothing where effort is "thorough"
 CLOSED = 0.2  # share of the gap between value and bound that a level must close to count
 SAME = 1e-5  # relative: families whose best values differ by less confirm each other
@@ -48,7 +48,7 @@ class Patience:
         has_improved, has_closed = self._look_back()
         self.idle = 0 if has_improved or has_closed else self.idle + 1
         has_limit = not run.deadline.is_never
-        if self.effort is Effort.QUICK or (level + 1 >= MAX_LEVELS and not has_limit):
+        if self.effort is Effort.QUICK or (level >= LAST_LEVEL and not has_limit):
             return True
         if self.effort is Effort.THOROUGH:
             return self.idle >= LONG_PATIENCE

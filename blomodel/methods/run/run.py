@@ -87,6 +87,7 @@ class Findings:
     is_infeasible: bool = False
     is_unbounded: bool = False
     stopped_by: str | None = None
+    is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own
     inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
 
 

@@ -10,6 +10,7 @@ import pytest
 import blomodel as bm
 from blomodel.methods.run.registry import method_classes
 from blomodel.model import local_search
+from blomodel.model.model import Model
 from blomodel.solve.explanation import verdicts
 
 pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
@@ -127,3 +128,37 @@ def test_large_problem():
     problem = random_problem(200, "coupled")
     assert timed_solve(problem, "auto", 3.0) <= 0.4
     assert problem.certificate.accepted
+
+
+def test_a_limit_that_is_over_while_compiling_is_said(monkeypatch):
+    def compile_for_minutes(model):
+        while True:
+            time.sleep(0.01)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Model, "compile_lower", compile_for_minutes)
+        problem = random_problem(4, "coupled")
+        began = time.perf_counter()
+        assert problem.solve(time_limit=0.3) == np.inf
+        assert time.perf_counter() - began < 1.0
+    assert problem.status == "failed" and problem.solution.stopped_by == "time limit"
+    assert "before the problem was compiled" in problem.solution.notes[0]
+    problem.solve()
+    assert problem.certificate.accepted
+
+
+def test_work_that_does_not_look_at_the_clock_ends(monkeypatch):
+    problem = random_problem(8, "coupled")
+    value = problem.solve()
+
+    def work_for_minutes(self, run):
+        while True:
+            time.sleep(0.01)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(method_classes()["auto"], "run", work_for_minutes)
+        began = time.perf_counter()
+        problem.solve(time_limit=0.5)
+        assert time.perf_counter() - began < 0.5 + 0.4
+    assert problem.solution.stopped_by == "time limit" and problem.certificate.accepted
+    assert problem.solve() == pytest.approx(value, rel=1e-6)
