@@ -243,6 +243,17 @@ CANCELLING_ENTRIES = Limit(
     "beyond it, products with multipliers are not cancelled by complementarity",
 )
 
+CURVATURE_SAMPLES = Limit(
+    60,
+    "variables of a level",
+    "beyond it, an x at which the lower level is not convex is looked for at a few points only",
+)
+BOX_CORNERS = Limit(
+    12,
+    "lower variables",
+    "beyond it, a lower level that is concave over a box is searched, not answered at every corner",
+)
+
 # The certificate, explanations and studies
 
 UNIQUENESS_TEST = Limit(

@@ -26,9 +26,10 @@ from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
 from blomodel.kernels.jit import announce_compilation
 from blomodel.model.bounds import bounds_from_rows
+from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
 from blomodel.model.minimisers import ChoiceAmongMinimisers
-from blomodel.model.multistart import MultistartLower
+from blomodel.model.multistart import CORNERS, MultistartLower
 from blomodel.model.rows import Rows
 from blomodel.programs.parametric import ParametricProgram
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -114,7 +115,23 @@ class Model:
     @property
     @remembered
     def lower_program(self) -> ParametricProgram:
-        """The lower level at fixed x."""
+        """The lower level at fixed x, which is a convex program at every x of X."""
+        program = self._compiled_lower
+        p = self.p.pack() if self.p.has_values else None
+        concave = None if p is None else find_concave_x(self, program, p)
+        if concave is not None:
+            at = np.array2string(concave.x, precision=4, threshold=6, separator=", ")
+            raise NonconvexLowerError(
+                f"lower level: the objective {shorten(self.g_expression)!r} is not convex in the lower "
+                f"variables at x = {at}: its Hessian has the eigenvalue {concave.eigenvalue:.4g} there. "
+                "Restrict x to where it is convex, or use method 'value-cuts'."
+            )
+        return program
+
+    @property
+    @remembered
+    def _compiled_lower(self) -> ParametricProgram:
+        """The lower level at fixed x, which may be a convex program at some x only."""
         argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
         if argument is not None:
             raise NonconvexLowerError(
@@ -146,6 +163,14 @@ class Model:
             self.multistart.reason = str(error)
             return self.multistart
 
+    @cached_property
+    def _program_where_convex(self) -> ParametricProgram | None:
+        """The lower level as a program that answers at the x at which it is convex, if any."""
+        try:
+            return self._compiled_lower
+        except NonconvexLowerError:
+            return None
+
     @property
     def is_convex_below(self) -> bool:
         """Whether the lower level at fixed x is known to be a convex program."""
@@ -168,16 +193,16 @@ class Model:
 
         After ``deadline`` a lower level that is not convex gets the fewest searches.
         """
-        solver = self.lower_solver
-        if isinstance(solver, ParametricProgram):
-            answer = solver.solve(x, p, warm=warm, accuracy=accuracy)
+        program = self._program_where_convex
+        if program is not None:
+            answer = program.solve(x, p, warm=warm, accuracy=accuracy)
             # A Hessian that depends on x may be indefinite here and positive elsewhere.
-            if answer.status is not InnerStatus.FAILED or solver.is_convex(x, p):
+            if answer.status is not InnerStatus.FAILED or program.is_convex(x, p):
                 return answer, True
         searched = self.multistart.solve(
             x, p, warm=warm, accuracy=accuracy, near=[near], deadline=deadline
         )
-        return searched, False
+        return searched, searched.solver == CORNERS
 
     def unproven_domain(self, parts: Sequence[cp.Expression | Constraint]) -> cp.Expression | None:
         """An argument that must be nonnegative for a power to be convex, but is not known to be."""
@@ -397,6 +422,25 @@ class Model:
             and in_y.coefficient_class[0, 1] <= AFFINE
             and in_x.coefficient_class[0, 2] <= CONSTANT
         )
+
+    def upper_violation_without_y(self, x: np.ndarray, p: np.ndarray) -> float:
+        """Largest violation by x of the upper rows that hold no y."""
+        y = np.zeros(self.y.size)
+        inside, on = self._rows_without_y
+        worst = self.upper_in.values(x, y, p)[inside].max(initial=0) if inside.any() else 0.0
+        return float(max(worst, np.abs(self.upper_eq.values(x, y, p)[on]).max(initial=0)))
+
+    @cached_property
+    def _rows_without_y(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which upper rows of either kind hold no y."""
+        found = []
+        for rows in (self.upper_in, self.upper_eq):
+            without = np.zeros(len(rows), dtype=bool)
+            for position, where in rows.slices.items():
+                held = self.upper_constraints[position].variables()
+                without[where] = not any(variable in self.y for variable in held)
+            found.append(without)
+        return found[0], found[1]
 
     def bounds(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on x at the present parameter values."""

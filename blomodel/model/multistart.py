@@ -18,6 +18,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.dependence import dependence, independent_groups
 from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.model.box_corners import BoxCorners
 from blomodel.model.local_search import LocalSearch
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
@@ -37,6 +38,7 @@ MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and
 N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
 TOO_LONG = "the time limit is over, and a local search from one point was not finished"
+CORNERS = "all corners of the box"
 RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
@@ -93,6 +95,7 @@ class MultistartLower:
         self.objective = model.g if objective is None else objective
         self.n = model.y.size
         self.slope = gradient(self.objective, ("y",))
+        self._corners = BoxCorners(model)
         self._last: np.ndarray | None = None
         # What was searched from everywhere: the best y at x, and the number of searches.
         self._known: dict[tuple[bytes, bytes, float], tuple[np.ndarray, int]] = {}
@@ -124,6 +127,9 @@ class MultistartLower:
     def _solve(self, whole: LocalSearch, warm: bool, near: Sequence[np.ndarray]) -> Answer:
         if np.any(whole.low > whole.high):
             return Answer.without_point(InnerStatus.INFEASIBLE, self.n, "bounds on y contradict")
+        corner = self._corners.answer(whole) if self.objective is self.model.g else None
+        if corner is not None:
+            return self._answer(whole, corner, CORNERS, 0)
         given = [np.asarray(point, float) for point in near]
         given = [whole.clip(point) for point in given if np.all(np.isfinite(point))]
         key = (whole.x.tobytes(), whole.p.tobytes(), whole.weight)
@@ -171,14 +177,14 @@ class MultistartLower:
         self._last, self._known[key] = y, (y, searches)
         return self._answer(whole, y, searches, group.steps)
 
-    def _answer(self, whole: LocalSearch, y: np.ndarray, searches: int, steps: int) -> Answer:
+    def _answer(self, whole: LocalSearch, y: np.ndarray, by: int | str, steps: int) -> Answer:
         return Answer(
             InnerStatus.OPTIMAL,
             whole.value(y),
             y,
             self.fit_duals(whole.x, y, whole.p),
             steps,
-            solver=f"{searches} local searches",
+            solver=by if isinstance(by, str) else f"{by} local searches",
         )
 
     def _split(self, whole: LocalSearch, y: np.ndarray) -> list[_Group]:

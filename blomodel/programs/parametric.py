@@ -7,6 +7,7 @@ from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
@@ -160,6 +161,18 @@ class ParametricProgram:
     def is_large_and_smooth(self) -> bool:
         """Whether it is too large for an interior-point solver and left to Newton's method."""
         return getattr(self._program, "newton", None) is not None
+
+    @property
+    def has_moving_hessian(self) -> bool:
+        """Whether it is quadratic in y with a Hessian that depends on x."""
+        return isinstance(self._program, QuadraticProgram) and self._program.has_moving_hessian
+
+    def hessian(
+        self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)
+    ) -> sp.csc_array:
+        """Hessian in y of a quadratic program's objective."""
+        assert isinstance(self._program, QuadraticProgram)
+        return self._program.hessian(x, p, self._weights(weights))
 
     def is_convex(
         self, x: np.ndarray, p: np.ndarray, weights: Sequence[float] | np.ndarray = (1.0,)

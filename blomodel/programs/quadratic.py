@@ -106,6 +106,11 @@ class QuadraticProgram:
                 shown = int(np.argmax(finite))
                 self._require_convex_lower(matrices[shown], points[shown], p)
 
+    @property
+    def has_moving_hessian(self) -> bool:
+        """Whether the Hessian depends on x."""
+        return self.kind == "QP" and bool(self._Q_moves)
+
     def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
         """The smallest eigenvalue of the weighted Hessian in y."""
         return smallest_eigenvalue(self.hessian(x, p, weights))
