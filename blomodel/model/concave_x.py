@@ -102,7 +102,13 @@ class _Look:
             direction = np.linalg.eigh((matrix + matrix.T) / 2)[1][:, 0]
             x = best.x.copy()
             for k in range(x.size):
-                tried = {low[k], high[k], (low[k] + high[k]) / 2, float(np.clip(0, low[k], high[k])), x[k]}
+                tried = {
+                    low[k],
+                    high[k],
+                    (low[k] + high[k]) / 2,
+                    float(np.clip(0, low[k], high[k])),
+                    x[k],
+                }
                 x[k] = min(sorted(tried), key=lambda at: self._along(direction, x, k, at))
             found = self.at(x)
             if found is None or not found.eigenvalue < best.eigenvalue:

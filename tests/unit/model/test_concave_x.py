@@ -14,7 +14,9 @@ def problem_of(g, rows, y, f=None, lower_rows=()):
 
 def test_curvature_that_is_zero_on_the_boundary_of_x_is_convex():
     x, y = cp.Variable(), cp.Variable()
-    assert problem_of(x * y**2 - y, [x >= 0, x <= 2], y, lower_rows=[y <= 5, y >= -5]).model.is_convex_below
+    assert problem_of(
+        x * y**2 - y, [x >= 0, x <= 2], y, lower_rows=[y <= 5, y >= -5]
+    ).model.is_convex_below
 
 
 def test_curvature_that_is_negative_at_some_x_only_is_not():
