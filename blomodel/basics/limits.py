@@ -259,24 +259,28 @@ BOX_CORNERS = Limit(
 UNIQUENESS_TEST = Limit(
     500, "lower variables", "beyond it, the certificate does not test whether the lower answer is unique"
 )
-NEIGHBOURHOOD_TEST = Limit(
-    700,
+CONVEX_PIECES = Limit(
+    1500,
     "variables and multipliers",
-    "beyond it, the certificate does not test the neighbourhood of a point on its pieces",
+    "beyond it, whether f is convex on whole pieces is not looked for, since that test is dense",
 )
-NEIGHBOURHOOD_ENTRIES = Limit(
-    100_000,
-    "entries of the equations",
-    "beyond it, the test of a neighbourhood eliminates unknowns first, else its linear program is slow",
-)
-PROBED_VARIABLES = Limit(
-    12, "upper variables", "beyond it, directions around a point are not probed one by one"
-)
-PROBED_DIRECTIONS = Limit(
-    24, "variables of both levels", "beyond it, the same for the directions of x and y together"
+CURVED_UNKNOWNS = Limit(
+    3000,
+    "unknowns that settle the lower answer",
+    "beyond it, positive curvature around a point is not looked for: its basis is dense",
 )
 CURVED_DIRECTIONS = Limit(
-    48, "upper variables", "beyond it, positive curvature around a point is not looked for"
+    400,
+    "directions",
+    "beyond it, the smallest curvature around a point comes from Lanczos' method, not the whole matrix",
+)
+PIECES_ONE_BY_ONE = Limit(
+    64, "pieces", "beyond it, pieces that meet at a point are tested together only, not one by one"
+)
+FIXED_MULTIPLIERS = Limit(
+    200,
+    "active rows",
+    "beyond it, rows that press with all lower multipliers are not told apart where these are not unique",
 )
 ASKED_AGAIN = Limit(
     2000,

@@ -16,7 +16,8 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
-from blomodel.certification.neighbourhood import STATIONARY, LocalFacts, study_neighbourhood
+from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
+from blomodel.certification.surroundings import Place, look_around
 from blomodel.compiler.expressions.attributes import has_attributes
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point, read_level
@@ -182,7 +183,7 @@ def _claim(
 
     ``distance`` is how much worse f is than its bound, relatively; None without a bound.
     """
-    is_level = facts.stationarity is not None and facts.stationarity <= STATIONARY
+    is_level = facts.is_level
     modest = Status.STATIONARY if is_level else Status.FEASIBLE
     if not lower.is_proven:
         return modest, [
@@ -204,32 +205,45 @@ def _study(
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = problem.plain_model, problem.parameter_values()
-    if deadline.remaining < dense_seconds(x.size + model.lower_size):
+    if deadline.remaining < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
-    unique = looks_unique(model, p, x, y, multipliers)
-    if unique and not lower.is_proven:
-        unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
+    place = Place(model, p, x, y, multipliers)
     if lower.is_proven and not without_kinks(model).is_same:
         # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
         equivalent = without_kinks(model)
-        (x, y), model = equivalent.forward(x, y, p), equivalent.model
-        multipliers = _sharpest_multipliers(model, p, x, y, None)
+        (x, y), lifted = equivalent.forward(x, y, p), equivalent.model
+        place = Place(lifted, p, x, y, _sharpest_multipliers(lifted, p, x, y, None))
     facts = study_neighbourhood(
-        model,
+        place.model,
         p,
-        x,
-        y,
-        multipliers,
-        # Without a proven lower answer only the first-order test counts, which comes first.
-        has_convex_pieces=not lower.is_proven or convex_objective(model, p) is not None,
+        place.x,
+        place.y,
+        place.multipliers,
+        has_convex_pieces=lambda: _has_convex_pieces(place.model, p, lower),
+        deadline=deadline,
     )
+    unique: bool | None = None
+    if lower.is_proven and facts.y is not None:
+        unique = True  # a convex program whose optimality conditions settle y
+    else:
+        unique = looks_unique(model, p, x[: model.x.size], y[: model.y.size], multipliers)
+        if unique and not lower.is_proven:
+            unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
     return unique, facts
 
 
-def dense_seconds(size: int) -> float:
-    """Roughly what a solve with dense matrices of this size takes, to keep a time limit."""
-    return OVERHEAD + 5e-9 * float(size) ** 3
+def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:
+    if not lower.is_proven:
+        return True  # without a proven lower answer only the first-order test counts
+    if not limits.CONVEX_PIECES.allows(model.conditions.n_unknowns):
+        return False
+    return convex_objective(model, p) is not None
+
+
+def local_seconds(model: Model) -> float:
+    """Roughly what the derivatives at a point take, to keep a time limit."""
+    return OVERHEAD + 2e-4 * (model.x.size + model.lower_size)
 
 
 def _follower_gaps(problem: BilevelProblem, best: Point, values: list[float]) -> dict[str, float]:
@@ -322,8 +336,11 @@ def looks_unique(
     model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, multipliers: np.ndarray
 ) -> bool | None:
     """Whether the lower Lagrangian curves along every direction left free: a second-order test."""
-    if not model.has_smooth_kkt or not limits.UNIQUENESS_TEST.allows(y.size):
+    if not model.has_smooth_kkt:
         return None
+    if not limits.UNIQUENESS_TEST.allows(y.size):
+        settled = look_around(Place(model, p, x, y, multipliers)).factor is not None
+        return True if settled and model.conditions.multipliers_are_unknowns else None
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))
     fixed = np.vstack([rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()])

@@ -18,7 +18,7 @@ from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
 from blomodel.compiler.expressions.domains import first_unproven
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
+from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.tape import Tape
@@ -351,6 +351,34 @@ class Model:
             self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity)
         ).toarray()
         return total
+
+    def kkt_hessian_product(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        p: np.ndarray,
+        multipliers: np.ndarray,
+        *,
+        upper: tuple[np.ndarray, np.ndarray],
+        lower: tuple[np.ndarray, np.ndarray],
+        stationarity: np.ndarray,
+        direction: np.ndarray,
+    ) -> np.ndarray:
+        """The same Hessian, in (x, y, multipliers), times a direction, without the matrix."""
+        n = self.x.size + self.y.size
+        smooth = upper[0][: self.upper_in.n_smooth]
+        weights = np.concatenate([[1.0], smooth, upper[1], *lower])
+        ahead = jvp(self._weighted_gradient, ("x", "y"))
+        product = np.zeros(direction.size)
+        product[:n] = ahead(x, y, p, weights, direction[:n])
+        if stationarity.size:
+            of_multipliers = self.lagrangian_gradient.input_names[-1]
+            blocks = ("x", "y", of_multipliers)
+            twice = jvp(vjp(self.lagrangian_gradient, blocks), blocks)
+            own = np.concatenate(([1.0], multipliers))
+            move = np.concatenate([direction[:n], [0.0], direction[n:]])
+            product += np.delete(twice(x, y, p, own, stationarity, move), n)
+        return product
 
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""

@@ -1,0 +1,195 @@
+"""Second-order test: whether f curves upwards along all directions in which it is level.
+
+The matrix is the Hessian of the Lagrangian of the KKT conditions as they are around the point, reduced
+to the directions; each product with it costs two solves with the factor of the lower level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+from blomodel.basics import limits
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.certification.directions import Directions, Level
+
+POSITIVE = 1e-9  # smallest curvature, relative to the largest
+ROUND = 1e-7  # the same after each direction was scaled to curvature one
+VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
+HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How f grows around a point where it is level.
+
+    Attributes
+    ----------
+    is_positive : bool
+        Whether f curves upwards along each direction that is left.
+    n_left : int
+        Dimension of what the pressing rows leave.
+    gain : float
+        What a Newton step would still gain; infinite where f does not curve upwards.
+    step : array or None
+        That step, or a direction along which f curves downwards, in the unknowns of the directions.
+    """
+
+    is_positive: bool
+    n_left: int
+    gain: float = np.inf
+    step: np.ndarray | None = None
+
+
+class Curvature:
+    """The reduced Hessian of the Lagrangian that belongs to a level."""
+
+    def __init__(self, directions: Directions, level: Level) -> None:
+        self.directions = directions
+        here = directions.around
+        place, model = here.place, here.place.model
+        rows, n_weak = directions.row_multipliers(level), len(here.weak)
+        equations = directions.equation_multipliers(level)
+        n_s, n_e = here.n_stationarity, len(here.eq_rows)
+        below, equal = np.zeros(len(model.lower_in)), np.zeros(len(model.lower_eq))
+        pairs = model.conditions.rows
+        below[pairs[here.strong]] = equations[n_s + n_e :]
+        below[pairs[here.weak]] = rows[:n_weak]
+        equal[here.eq_rows] = equations[n_s : n_s + n_e]
+        above = np.zeros(len(model.upper_in))
+        above[here.above_rows] = rows[2 * n_weak :]
+        self._weights = {
+            "upper": (above, directions.upper_equality_multipliers(level)),
+            "lower": (below, equal),
+            "stationarity": equations[:n_s],
+        }
+        self._at = (place.x, place.y, place.p, place.multipliers)
+        self._n_z = len(place.z)
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """The matrix times v."""
+        here, model = self.directions.around, self.directions.around.place.model
+        whole = np.zeros(self._n_z)
+        whole[here.kept] = self.directions.lift(v)
+        changed = model.kkt_hessian_product(*self._at, **self._weights, direction=whole)
+        return self.directions.pull(changed[here.kept])
+
+
+def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> Growth:
+    """Whether f curves upwards along all directions that the pressing rows leave."""
+    basis = _left(directions, level)
+    if basis is None:
+        return Growth(False, -1)
+    n_left = basis.shape[1]
+    if n_left == 0:
+        return Growth(True, 0, gain=0.0)
+    curvature = Curvature(directions, level)
+    if not limits.CURVED_DIRECTIONS.allows(n_left):
+        return _by_lanczos(curvature, basis, level, deadline)
+    columns = []
+    for k in range(n_left):
+        if deadline.is_over:
+            return Growth(False, n_left)
+        columns.append(basis.T @ curvature.product(basis[:, k]))
+    matrix = np.array(columns)
+    if not np.all(np.isfinite(matrix)):
+        return Growth(False, n_left)
+    return _judge((matrix + matrix.T) / 2, basis, level, directions)
+
+
+def _visible(directions: Directions) -> float:
+    """The smallest curvature along which f changes at all."""
+    place = directions.around.place
+    value = abs(float(place.model.f(place.x, place.y, place.p)[0]))
+    return VISIBLE * (1 + value) / (1 + np.abs(place.x).max(initial=0.0)) ** 2
+
+
+def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Directions) -> Growth:
+    values, vectors = np.linalg.eigh(matrix)
+    size, n_left = float(np.abs(values).max()), len(values)
+    if values[0] < -1e-6 * size and -values[0] > _visible(directions):
+        return Growth(False, n_left, step=basis @ vectors[:, 0])
+    diagonal = np.diag(matrix)
+    is_positive = bool(
+        values[0] > POSITIVE * size and values[0] > _visible(directions) and diagonal.min() > 0
+    )
+    if is_positive:
+        unit = 1 / np.sqrt(diagonal)
+        is_positive = bool(np.linalg.eigvalsh(unit[:, None] * matrix * unit)[0] > ROUND)
+    if not is_positive:
+        return Growth(False, n_left)
+    rest = basis.T @ level.rest
+    step = -vectors @ ((vectors.T @ rest) / values)
+    return Growth(True, n_left, gain=float(-0.5 * rest @ step), step=basis @ step)
+
+
+def _by_lanczos(
+    curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline
+) -> Growth:
+    """The same from few products, where there are many directions."""
+    n_left = basis.shape[1]
+
+    def product(u: np.ndarray) -> np.ndarray:
+        if deadline.is_over:
+            raise _OutOfTime
+        return basis.T @ curvature.product(basis @ u.ravel())
+
+    operator = spl.LinearOperator((n_left, n_left), matvec=product, dtype=float)
+    start = np.random.default_rng(0).standard_normal(n_left)
+    try:
+        largest = float(abs(spl.eigsh(operator, 1, v0=start, tol=1e-2, return_eigenvectors=False)[0]))
+        lowest, vector = spl.eigsh(operator, 1, which="SA", v0=start, tol=1e-2, maxiter=60, ncv=40)
+        if not lowest[0] > max(POSITIVE * largest, _visible(curvature.directions)):
+            is_negative = lowest[0] < -1e-6 * largest
+            return Growth(False, n_left, step=basis @ vector[:, 0] if is_negative else None)
+        rest = basis.T @ level.rest
+        step, info = spl.cg(operator, -rest, rtol=1e-3, maxiter=100)
+    except (_OutOfTime, spl.ArpackError):
+        return Growth(False, n_left)
+    gain = float(-0.5 * rest @ step) if info == 0 else np.inf
+    return Growth(True, n_left, gain=gain, step=basis @ step)
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+def _left(directions: Directions, level: Level) -> np.ndarray | None:
+    """A basis of what the equations and the pressing rows leave; None where it would be too large.
+
+    A tight row whose multiplier is zero does not press, so it leaves its direction.
+    """
+    n = len(directions.slope)
+    if not limits.CURVED_UNKNOWNS.allows(n):
+        return None
+    size = 1 + np.abs(directions.slope).max(initial=0.0)
+    is_pressing = level.pressing * _sizes(directions.rows) > HELD * size
+    parts = [_dense(directions.equal), _dense(directions.rows[is_pressing])]
+    held = np.vstack(parts)
+    # Rows in one unknown are most of them: bounds.
+    in_one = np.count_nonzero(held, axis=1) == 1
+    fixed = np.zeros(n, dtype=bool)
+    fixed[np.argmax(held[in_one] != 0, axis=1)] = True
+    open_columns = np.flatnonzero(~fixed)
+    others = held[~in_one][:, open_columns]
+    inner = np.eye(len(open_columns))
+    if len(others) and len(open_columns):
+        _, values, vectors = scipy.linalg.svd(others, full_matrices=True)
+        rank = int((values > 1e-9 * max(values.max(initial=0.0), 1e-300)).sum())
+        inner = vectors[rank:].T
+    basis = np.zeros((n, inner.shape[1]))
+    basis[open_columns] = inner
+    return basis
+
+
+def _dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def _sizes(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    plain = _dense(matrix)
+    return np.abs(plain).max(axis=1) if plain.size else np.zeros(plain.shape[0])
