@@ -280,7 +280,7 @@ PIECES_ONE_BY_ONE = Limit(
 FIXED_MULTIPLIERS = Limit(
     200,
     "active rows",
-    "beyond it, rows that press with all lower multipliers are not told apart where these are not unique",
+    "beyond it, rows that press with each of several lower multipliers are not looked for one by one",
 )
 ASKED_AGAIN = Limit(
     2000,

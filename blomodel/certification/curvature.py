@@ -7,6 +7,7 @@ to the directions; each product with it costs two solves with the factor of the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -15,7 +16,7 @@ import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
-from blomodel.certification.directions import Directions, Level
+from blomodel.certification.directions import AnyMatrix, Directions, Level
 
 POSITIVE = 1e-9  # smallest curvature, relative to the largest
 ROUND = 1e-7  # the same after each direction was scaled to curvature one
@@ -62,7 +63,7 @@ class Curvature:
         equal[here.eq_rows] = equations[n_s : n_s + n_e]
         above = np.zeros(len(model.upper_in))
         above[here.above_rows] = rows[2 * n_weak :]
-        self._weights = {
+        self._weights: dict[str, Any] = {
             "upper": (above, directions.upper_equality_multipliers(level)),
             "lower": (below, equal),
             "stationarity": equations[:n_s],
@@ -127,9 +128,7 @@ def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Dire
     return Growth(True, n_left, gain=float(-0.5 * rest @ step), step=basis @ step)
 
 
-def _by_lanczos(
-    curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline
-) -> Growth:
+def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline) -> Growth:
     """The same from few products, where there are many directions."""
     n_left = basis.shape[1]
 
@@ -186,10 +185,10 @@ def _left(directions: Directions, level: Level) -> np.ndarray | None:
     return basis
 
 
-def _dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+def _dense(matrix: AnyMatrix) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def _sizes(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+def _sizes(matrix: AnyMatrix) -> np.ndarray:
     plain = _dense(matrix)
     return np.abs(plain).max(axis=1) if plain.size else np.zeros(plain.shape[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +20,7 @@ from blomodel.certification.surroundings import Surroundings
 CHUNK = 256  # right sides of one adjoint solve
 
 Array = np.ndarray
-AnyMatrix = np.ndarray | sp.csr_array
+AnyMatrix = Any  # a plain or a sparse matrix
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,7 @@ class Directions:
 def stacked_rows(here: Surroundings) -> sp.csr_array:
     """Weak rows, minus weak multipliers, tight upper rows, in the kept columns."""
     n_weak, n = len(here.weak), len(here.kept)
-    signs = sp.csr_array(
-        (-np.ones(n_weak), (np.arange(n_weak), here.weak_columns)), shape=(n_weak, n)
-    )
+    signs = sp.csr_array((-np.ones(n_weak), (np.arange(n_weak), here.weak_columns)), shape=(n_weak, n))
     return sp.csr_array(sp.vstack([here.weak_rows, signs, here.above]))
 
 
@@ -144,11 +143,14 @@ def find_directions(here: Surroundings) -> Directions:
     slope = alone.pull(here.slope)
     below = np.vstack([_pulled(alone, rows), np.zeros((0, len(slope)))])
     equal = _pulled(alone, here.equal_above)
-    # A weak multiplier counts as much as what it moves.
+    # A weak multiplier may move so far that its row can stay tight wherever x goes.
     size = np.abs(np.vstack([below, equal, slope])).max(axis=0)
     reach = np.ones(len(slope))
-    reach[n_x:] = 1 / np.maximum(size[n_x:], 1e-6)
     columns = np.arange(n_x, len(slope))
+    n_weak = len(columns)
+    own = np.abs(below[np.arange(n_weak), columns])
+    needed = np.abs(below[:n_weak, :n_x]).sum(axis=1) / np.maximum(own, 1e-6 * size[n_x:])
+    reach[n_x:] = np.maximum(1 / np.maximum(size[n_x:], 1e-6), 10 * needed)
     return Directions(here, True, slope, below, equal, reach, columns)
 
 

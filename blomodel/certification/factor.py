@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from blomodel.basics import limits
 
 SINGULAR = 1e13  # condition number, of the scaled matrix, of equations that settle nothing
-DENSE = 0.15  # share of nonzeros from which LAPACK is faster
+FULL = 0.15  # share of nonzeros from which LAPACK is faster
 DEPENDENT = 1e-9  # relative singular value of rows that depend on one another
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -77,7 +77,7 @@ def _scales(matrix: sp.csr_array) -> tuple[np.ndarray | None, np.ndarray | None]
 def _factorise(matrix: sp.csc_array) -> tuple[Solve, Solve, float] | None:
     n = matrix.shape[0]
     is_dense = limits.DENSE_ACTIVE_SET.allows(n) or (
-        matrix.nnz > DENSE * n**2 and limits.DENSE_ACTIVE_SET_IF_FULL.allows(n)
+        matrix.nnz > FULL * n**2 and limits.DENSE_ACTIVE_SET_IF_FULL.allows(n)
     )
     if is_dense:
         plain = matrix.toarray()

@@ -156,9 +156,7 @@ class _Study:
                 return self._facts(
                     level.decrease, False, "f falls along a feasible direction", grown.step
                 )
-        return self._facts(
-            level.decrease, False, "f falls along a feasible direction", level.direction
-        )
+        return self._facts(level.decrease, False, "f falls along a feasible direction", level.direction)
 
     @property
     def _small(self) -> float:
@@ -217,9 +215,7 @@ def _why(grown: Growth) -> str:
     return "stationary, with positive curvature"
 
 
-def _smallest_on_pieces(
-    directions: Directions, deadline: Deadline
-) -> tuple[float, np.ndarray] | None:
+def _smallest_on_pieces(directions: Directions, deadline: Deadline) -> tuple[float, np.ndarray] | None:
     """The largest decrease over all pieces, and its direction; None where the tree did not end."""
     n, n_weak = len(directions.slope), directions.n_weak
     boxed = np.flatnonzero(np.isfinite(directions.reach))

@@ -1,8 +1,8 @@
 """The first-order test where a lower answer has several multipliers, as at degenerate corners of LPs.
 
 Pieces of all of them meet at the point. With linear KKT conditions they are polyhedra, and those that
-hold the point are found with whole multipliers in place of changes: in a small box around (x, y), of each
-active row the multiplier is zero or the row stays tight.
+hold the point are found with whole multipliers in place of changes: in a small box around (x, y), of
+each active row the multiplier is zero or the row stays tight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from blomodel.solvers.complementarity import (
 RADIUS = 1e-3  # of the box, relative to the point
 NODES = 2000  # of the tree
 SECONDS = 4.0  # for it
-LARGE = 1e-2  # least multiplier, relative, of a row that presses whatever the multipliers
+SURE = 1e-2  # least multiplier, relative, of a row that presses whatever the multipliers
 
 
 def smallest_slope_of_all(here: Surroundings, deadline: Deadline) -> float | None:
@@ -108,5 +108,5 @@ def _always_pressing(
         least = linprog(cost, A_eq=gradients.T, b_eq=-slope, bounds=bounds, method="highs")
         if least.status != 0:
             return always
-        always[k] = bool(least.fun > LARGE * size)
+        always[k] = bool(least.fun > SURE * size)
     return always
