@@ -128,7 +128,7 @@ class Tape:
         self.n_outputs = self.nodes[self.output].size
         whole = [slice(0, self.n_outputs)]
         self.output_slices = whole if output_slices is None else list(output_slices)
-        self.derivatives: dict[Any, Tape] = {}  # filled by compiler/passes/derivatives.py
+        self.derivatives: dict[Any, Any] = {}  # filled by compiler/passes/derivatives.py
 
     def __call__(self, *inputs: Any) -> np.ndarray:
         """Run the tape; the result is a copy, since the next call uses the same workspace."""

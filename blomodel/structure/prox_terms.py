@@ -24,7 +24,6 @@ from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.expressions.rewriting import rewrite
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, jacobian, vjp
-from blomodel.compiler.passes.linear_map import linear_map
 from blomodel.compiler.passes.polynomial import ABSENT, CONSTANT, polynomial
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.tape import Tape
@@ -161,9 +160,7 @@ class _Splitter:
         if not self._is_linear_in_y(tape):
             raise _refusal(term, kink, "its argument is no selection of lower variables")
         zeros = [np.zeros(size) for size in tape.input_sizes]
-        slopes = linear_map(tape, ("y",), zeros)
-        if slopes is None:
-            slopes = sp.csr_array(jacobian(tape, ("y",), zeros))
+        slopes = sp.csr_array(jacobian(tape, ("y",), zeros))
         slopes.sum_duplicates()
         slopes.eliminate_zeros()
         counts = np.diff(slopes.indptr)

@@ -19,7 +19,6 @@ from blomodel.compiler.expressions.constraints import EQUALITY, SPECTRAL, as_row
 from blomodel.compiler.expressions.rewriting import rewrite, squares_for_norms
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian, vjp
-from blomodel.compiler.passes.linear_map import linear_map
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.tape import Tape
@@ -144,9 +143,7 @@ class _Reader:
         return list(found.values())
 
     def _linearise(self, tape: Tape) -> tuple[np.ndarray, sp.csr_array]:
-        slopes = linear_map(tape, (self.level,), self.origin)
-        if slopes is None:
-            slopes = sp.csr_array(jacobian(tape, (self.level,), self.origin))
+        slopes = sp.csr_array(jacobian(tape, (self.level,), self.origin))
         slopes.sum_duplicates()
         slopes.eliminate_zeros()
         return tape(*self.origin), slopes

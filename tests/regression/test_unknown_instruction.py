@@ -7,11 +7,11 @@ import pytest
 from blomodel.kernels import machine as op
 
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.passes import derivatives, intervals
+from blomodel.compiler.passes import intervals, linearisation
 from blomodel.compiler.passes.dependence import dependence
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.passes.directions import _moved
-from blomodel.compiler.passes.linear_map import linear_map
+from blomodel.compiler.passes.entries import jacobian_entries
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.tape import Node, Tape
 from blomodel.errors import UnknownInstructionError
@@ -36,7 +36,7 @@ def _one_value() -> TapeBuilder:
         lambda: intervals.intervals(TAPE, {"y": (1.0, 2.0)}),
         lambda: polynomial(TAPE),
         lambda: dependence(TAPE, "y"),
-        lambda: linear_map(TAPE, ("y",), POINT),
+        lambda: jacobian_entries(TAPE, ("y",)),
         lambda: TapeBuilder(("y",), (1,)).emit(UNKNOWN, (), 1),
         lambda: _one_value().segments(UNKNOWN, 0, 1),
         lambda: _moved(
@@ -65,7 +65,7 @@ def test_a_new_function_of_two_operands_is_refused() -> None:
     b = TapeBuilder(("y",), (1,))
     y = b.input("y")
     with pytest.raises(UnknownInstructionError, match="two operands"):
-        derivatives._binary_factors(b, UNKNOWN, y, y, y)
+        linearisation.binary_factors(b, UNKNOWN, y, y, y)
     ends = (np.ones(1), np.ones(1))
     with pytest.raises(UnknownInstructionError, match="two operands"):
         intervals._binary(UNKNOWN, ends, ends, False)

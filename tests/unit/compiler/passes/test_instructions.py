@@ -15,9 +15,9 @@ from blomodel.compiler.passes.combination import Combination
 from blomodel.compiler.passes.dependence import dependence
 from blomodel.compiler.passes.derivatives import gradient, jvp, vjp
 from blomodel.compiler.passes.directions import Term, direction
+from blomodel.compiler.passes.entries import jacobian_entries
 from blomodel.compiler.passes.fusing import fuse_products
 from blomodel.compiler.passes.intervals import intervals
-from blomodel.compiler.passes.linear_map import linear_map
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.tape import SparseMatrix, Tape
 
@@ -81,7 +81,7 @@ PASSES: dict[str, Callable[[Tape], Any]] = {
     "intervals": lambda tape: intervals(tape, {"y": (0.1, 0.9)}),
     "polynomial": polynomial,
     "dependence": lambda tape: dependence(tape, "y"),
-    "linear_map": lambda tape: linear_map(tape, ("y",), ([1.0], POINT, [1.0])),
+    "entries": lambda tape: jacobian_entries(tape, ("y",)).at(([1.0], POINT, [1.0])),
     "fuse": fuse_products,
     "direction": lambda tape: direction([[Term(tape)]], {"x": 1, "y": SIZE}, np.ones(1)),
     "combination": _combine,

@@ -1,0 +1,123 @@
+"""Jacobians by entries, against sweeps of derivative tapes and against products of matrices by hand."""
+
+from __future__ import annotations
+
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import dense_jacobian, gradient, hessian, jacobian, pattern
+from blomodel.compiler.passes.entries import TooManyEntriesError, jacobian_entries
+from blomodel.compiler.tape import Tape
+from atom_cases import CASES, Case, Leaves
+
+RNG = np.random.default_rng(5)
+x, y, p = cp.Variable(6, name="x"), cp.Variable((2, 3), name="y"), cp.Parameter(6, name="p")
+BLOCKS = (Block("x", [x]), Block("y", [y]), Block("p", [p]))
+POINT = [RNG.uniform(0.1, 0.9, 6) for _ in range(3)]
+SPARSE = sp.random_array((5, 6), density=0.4, rng=RNG, format="csr")
+DENSE, SQUARE = RNG.normal(size=(4, 6)), RNG.normal(size=(6, 6))
+
+EXPRESSIONS = {
+    "bounds": x - 1,
+    "products": cp.multiply(p, x) + cp.multiply(RNG.normal(size=6), x) / 3,
+    "pieces": cp.hstack([x[4:1:-1], y[1, :], x[0]]),
+    "sums": cp.sum(y, axis=0) - cp.sum(x),
+    "repeated": x + y[0, 0],
+    "matrix": SPARSE @ x + 1,
+    "differences": cp.diff(x),
+    "constant": cp.Constant(np.ones(3)),
+    "cumulated": cp.cumsum(cp.exp(x)),
+    "squares": cp.sum_squares(DENSE @ x - 1) + cp.quad_form(x, SQUARE @ SQUARE.T),
+    "weighted": cp.exp(x) @ cp.square(cp.vec(y, order="F")),
+    "logistic": cp.sum(cp.logistic(cp.multiply(RNG.normal(size=4), DENSE @ x))),
+    "matrices": y @ cp.reshape(x, (3, 2), order="F") @ RNG.normal(size=(2, 2)),
+    "constant on the left": RNG.normal(size=(3, 2)) @ y,
+    "constant on the right": cp.multiply(y, y) @ RNG.normal(size=(3, 4)),
+    "columns": sp.csr_array(RNG.normal(size=(2, 2)) * [[1, 0], [1, 1]]) @ cp.exp(y),
+    "norms": cp.norm(y, axis=1) + cp.norm(x),
+    "largest": cp.max(y, axis=0) + cp.max(x),
+    "quotient": cp.quad_over_lin(DENSE @ x, y[0, 0]),
+    "powers": cp.power(x, 3) + cp.multiply(x, cp.log(x)),
+}
+
+
+def _same(tape: Tape, names: tuple[str, ...]) -> None:
+    found = jacobian_entries(tape, names).at(POINT).toarray()
+    np.testing.assert_allclose(found, dense_jacobian(tape, names, POINT), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize("names", [("x",), ("y",), ("x", "y")])
+def test_agrees_with_sweeps(name: str, names: tuple[str, ...]) -> None:
+    tape = lower([EXPRESSIONS[name]], BLOCKS)
+    _same(tape, names)
+    total = lower([cp.sum(EXPRESSIONS[name])], BLOCKS)
+    _same(gradient(total, names), names)
+    _same(gradient(total, ("x",)), ("y",))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_agrees_with_sweeps_for_every_atom(case: Case) -> None:
+    leaves = Leaves()
+    point = leaves.set(case.domain)
+    tape = lower([case.build(leaves.x, leaves.y, leaves.p)], leaves.blocks)
+    found = jacobian_entries(tape, ("x", "y")).at(point).toarray()
+    np.testing.assert_allclose(found, dense_jacobian(tape, ("x", "y"), point), rtol=1e-10, atol=1e-12)
+
+
+def test_agrees_with_differences() -> None:
+    tape = gradient(lower([EXPRESSIONS["logistic"] + EXPRESSIONS["quotient"]], BLOCKS), ("x", "y"))
+    found = jacobian_entries(tape, ("x",)).at(POINT).toarray()
+    step, differences = 1e-6, []
+    for unit in np.eye(6):
+        ahead, behind = (tape(POINT[0] + sign * step * unit, *POINT[1:]) for sign in (1, -1))
+        differences.append((ahead - behind) / (2 * step))
+    np.testing.assert_allclose(found, np.transpose(differences), rtol=1e-6, atol=1e-7)
+
+
+def test_a_large_dense_hessian_is_a_product() -> None:
+    m, n = 2000, 300
+    A, c = RNG.normal(size=(m, n)), np.sign(RNG.normal(size=m))
+    w, v = cp.Variable(n, name="w"), cp.Variable(n, name="v")
+    blocks = (Block("w", [w]), Block("v", [v]))
+    at = RNG.normal(size=n) * 0.1
+    squares = lower([cp.sum_squares(A @ w - c) / m + cp.exp(v) @ cp.square(w) / 2], blocks)
+    losses = lower([cp.sum(cp.logistic(-cp.multiply(c, A @ w))) / m], blocks)
+    began = time.process_time()
+    by_squares, by_losses = (hessian(tape, ("w",), (at, at)).toarray() for tape in (squares, losses))
+    assert time.process_time() - began < 2.0
+    np.testing.assert_allclose(by_squares, 2 * A.T @ A / m + np.diag(np.exp(at)), atol=1e-12)
+    chance = 1 / (1 + np.exp(c * (A @ at)))
+    np.testing.assert_allclose(by_losses, A.T @ ((chance * (1 - chance))[:, None] * A) / m, atol=1e-12)
+    began = time.process_time()
+    for _ in range(10):
+        hessian(squares, ("w",), (at, at))
+    assert time.process_time() - began < 0.2  # A'A is not computed again
+
+
+def test_a_large_diagonal_takes_no_quadratic_time() -> None:
+    n = 200_000
+    long = cp.Variable(n, name="long")
+    tape = lower([2 * long - 1], (Block("long", [long]),))
+    began = time.process_time()
+    found = jacobian(tape, ("long",), [np.zeros(n)])
+    assert time.process_time() - began < 2.0  # column by column: hours
+    assert found.nnz == n and np.all(found.data == 2.0)
+
+
+def test_the_pattern_holds_what_is_zero_by_chance() -> None:
+    tape = gradient(lower([cp.exp(x) @ cp.square(cp.vec(y, order="F"))], BLOCKS), ("x",))
+    zero = [np.zeros(6)] * 3
+    assert jacobian(tape, ("y",), zero).nnz == 0
+    np.testing.assert_array_equal(pattern(tape, ("y",)).toarray(), np.eye(6))
+
+
+def test_too_many_entries_are_refused() -> None:
+    with pytest.raises(TooManyEntriesError):
+        jacobian_entries(lower([EXPRESSIONS["squares"]], BLOCKS), ("x",), 20)
