@@ -19,8 +19,8 @@ from blomodel.kernels import machine as op
 
 # A sweep keeps at most this many numbers of dense rows at a time.
 _CHUNK = 1 << 20
-# What a run of a derivative tape costs for each node, and what finding the entries of a Jacobian costs for
-# each node, in operations of the machine: when sweeps have cost as much, the entries are found.
+# What a run of a derivative tape costs for each node, and what finding the entries of a Jacobian costs
+# for each node, in operations of the machine: when sweeps have cost as much, the entries are found.
 _SWEPT_NODE, _FOUND_NODE = 20, 40_000
 _FEW_ENTRIES = 4e6  # are carried along whatever sweeps would cost
 
@@ -198,7 +198,7 @@ def dense_jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndar
 
 
 def pattern(tape: Tape, wrt: str | Sequence[str]) -> sp.csc_array | None:
-    """Ones where the Jacobian may differ from zero at some point; None where that would cost too much."""
+    """Ones where the Jacobian may differ from zero somewhere; None where that would cost too much."""
     names = _names(wrt, tape)
     shape = _jacobian_shape(tape, names)
     if 0 in shape:

@@ -1,9 +1,9 @@
 """Jacobians entry by entry: the numbers of a fixed pattern as one tape.
 
-The Jacobian of every node follows from those of its operands: a constant matrix times it, or a diagonal
-of derivatives times it. Constant factors are multiplied out when the tape is made, so that the Hessian of
-``sum_squares(A @ y - b)`` is A'A, found once, and that of a logistic loss is A'DA with D the only part
-that is computed again at each point. Sparse Jacobians cost as much as they have entries.
+The Jacobian of every node follows from those of its operands: a constant matrix times it, or a
+diagonal of derivatives times it. Constant factors are multiplied out when the tape is made, so that the
+Hessian of ``sum_squares(A @ y - b)`` is A'A, found once, and that of a logistic loss is A'DA with D the
+only part that is computed again at each point. Sparse Jacobians cost as much as they have entries.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ class _Accumulation:
         b, (count, length, k) = self.b, node.data
         if node.op == op.CUMSUM:
             lower = sp.csr_array(np.tril(np.ones((length, length))))
-            return self._mapped(slopes, _spread_of(sp.kron(sp.eye_array(count), lower.T if k else lower)))
+            return self._mapped(
+                slopes, _spread_of(sp.kron(sp.eye_array(count), lower.T if k else lower))
+            )
         if node.op == op.SEGMENT_MAX:
             slopes = self._scaled(slopes, b.segments(op.FIRST_MAX, x, length), count * length)
         elif node.op == op.NORM:
@@ -181,10 +183,8 @@ class _Accumulation:
         source = np.arange(count * length)
         return self._mapped(slopes, _Spread(source, source // length, None, count))
 
-    def _matmul(
-        self, node: Node, args: tuple[int, ...], inner: list[list[Summand]]
-    ) -> list[Summand]:
-        b, found = self.b, list[Summand]()
+    def _matmul(self, node: Node, args: tuple[int, ...], inner: list[list[Summand]]) -> list[Summand]:
+        found = list[Summand]()
         m, k, n, transposed = node.data
         # Where the entries of both operands lie in them.
         left = np.arange(m * k).reshape((k, m) if transposed % 2 else (m, k), order="F")
@@ -246,7 +246,7 @@ class _Accumulation:
         return slope.values if isinstance(slope.values, int) else self.b.constant(slope.values)
 
     def _take(self, number: int, source: np.ndarray) -> int:
-        """Elements of a node; without the builder's search for a simpler way, which is slow on millions."""
+        """Elements of a node, without the builder's search for a simpler way: slow on millions."""
         b = self.b
         if b.size(number) == 1:
             return b.fill(number, len(source))
@@ -271,8 +271,8 @@ class _Accumulation:
         place = slope.rows + slope.n_rows * slope.columns
         if isinstance(slope.values, int):
             data = (np.arange(len(place)), place)
-            values = self.b.emit(op.SELECT, (slope.values,), size, data)
-            return _Plain(slope.n_rows, values, slope.scale)
+            number = self.b.emit(op.SELECT, (slope.values,), size, data)
+            return _Plain(slope.n_rows, number, slope.scale)
         flat = np.bincount(place, slope.values, size)
         values = flat.reshape((slope.n_rows, self.width), order="F")
         return _Plain(slope.n_rows, values, slope.scale)
@@ -356,8 +356,8 @@ class _Accumulation:
             values = slope.values[which] if factor is None else slope.values[which] * factor[place]
             return self._summed(_Entries(n_rows, rows, columns, values, slope.scale))
         if factor is None:
-            values = self._take(slope.values, which)
-            return self._summed(_Entries(n_rows, rows, columns, values, slope.scale))
+            number = self._take(slope.values, which)
+            return self._summed(_Entries(n_rows, rows, columns, number, slope.scale))
         inverse, rows, columns = _distinct(n_rows, rows, columns)
         shape = (len(rows), self.b.size(slope.values))
         gathering = SparseMatrix(sp.csr_array((factor[place], (inverse, which)), shape))
@@ -433,9 +433,7 @@ class _Accumulation:
         values = self._total(slopes, places, len(indices))
         return JacobianEntries((n_rows, width), indices, indptr, values)
 
-    def _total(
-        self, slopes: list[Summand], places: np.ndarray | None, size: int
-    ) -> Tape | np.ndarray:
+    def _total(self, slopes: list[Summand], places: np.ndarray | None, size: int) -> Tape | np.ndarray:
         """The sum of all summands, laid out as the result; ``places`` of None is a plain matrix."""
         b, n_rows = self.b, self.tape.n_outputs
         constant, total, pieces = np.zeros(size), None, list[Piece]()

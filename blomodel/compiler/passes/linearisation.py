@@ -38,6 +38,7 @@ class Selection:
 
 
 def unary_factor(b: TapeBuilder, opcode: int, x: int, out: int) -> int | None:
+    """The derivative of an elementwise function; None where it is zero."""
     one = b.constant(1.0)
     match opcode:
         case op.NEG:
@@ -86,6 +87,7 @@ def unary_factor(b: TapeBuilder, opcode: int, x: int, out: int) -> int | None:
 def binary_factors(
     b: TapeBuilder, opcode: int, x: int, y: int, out: int
 ) -> tuple[int | None, int | None]:
+    """The derivatives in both operands of an elementwise function; None where one is zero."""
     one = b.constant(1.0)
     match opcode:
         case op.ADD:
@@ -200,6 +202,7 @@ def linearise(b: TapeBuilder, node: Node, out: int) -> list[LinearMap | Selectio
 
 
 def selections(b: TapeBuilder, node: Node) -> list[Selection]:
+    """What a SELECT takes from each of its operands."""
     source, target = node.data
     target = np.arange(node.size) if target is None else target
     if len(node.args) == 1:

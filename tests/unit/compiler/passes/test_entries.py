@@ -8,13 +8,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from atom_cases import CASES, Case, Leaves
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import dense_jacobian, gradient, hessian, jacobian, pattern
 from blomodel.compiler.passes.entries import TooManyEntriesError, jacobian_entries
 from blomodel.compiler.tape import Tape
-from atom_cases import CASES, Case, Leaves
 
 RNG = np.random.default_rng(5)
 x, y, p = cp.Variable(6, name="x"), cp.Variable((2, 3), name="y"), cp.Parameter(6, name="p")
