@@ -154,8 +154,16 @@ class Controller:
             np.concatenate([np.zeros(n_x), -np.ones(h)]),
             np.concatenate([np.zeros(n_x), np.ones(h)]),
         )
-        solver.setup(P=sp.csc_array(sp.eye_array(n)), q=np.zeros(n), A=rows, l=low, u=high,
-                     verbose=False, eps_abs=1e-9, eps_rel=1e-9, max_iter=20000, polishing=True)  # fmt: skip
+        accurate = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 20000, "polishing": True}
+        solver.setup(
+            P=sp.csc_array(sp.eye_array(n)),
+            q=np.zeros(n),
+            A=rows,
+            l=low,
+            u=high,
+            verbose=False,
+            **accurate,
+        )
 
         def value(weights: np.ndarray) -> tuple[float, np.ndarray]:
             diagonal, total, slope = 2 * np.exp(weights)[which], 0.0, np.zeros(5)
