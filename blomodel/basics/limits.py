@@ -53,6 +53,12 @@ PIECE_UNKNOWNS = Limit(
     "unknowns of the KKT conditions",
     "beyond it, one convex program over the KKT pieces takes seconds",
 )
+RELAXED_LAST = Limit(
+    100,
+    "unknowns of the KKT conditions",
+    "up to it, relaxed complementarity comes after the other searches, which take milliseconds there; "
+    "beyond, before them",
+)
 RESCUE_UNKNOWNS = Limit(
     60,
     "unknowns of the KKT conditions",
@@ -233,6 +239,11 @@ DEPENDENCE_WORK = Limit(
     20_000_000,
     "elements of all nodes times variables",
     "beyond it, the structure of dependence is not looked into",
+)
+SPARSE_DERIVATIVE_WORK = Limit(
+    30_000_000,
+    "products of entries",
+    "beyond it, second derivatives with fixed positions would fill the memory, and are not made",
 )
 PRODUCT_FACTORS = Limit(
     50, "factors", "beyond it, the gradient of a product is not written factor by factor"

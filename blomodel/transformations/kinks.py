@@ -41,16 +41,21 @@ class VariablesForKinks(Transformation):
     ----------
     x_bounds : tuple of arrays
         Bounds on x, from which signs of weights are found.
+    at_any_size : bool
+        Whether they are wanted for large problems too.
     """
 
     name: ClassVar[str] = "variables for kinks"
 
-    def __init__(self, x_bounds: tuple[np.ndarray, np.ndarray]) -> None:
-        self.x_bounds = x_bounds
+    def __init__(
+        self, x_bounds: tuple[np.ndarray, np.ndarray], *, at_any_size: bool = False
+    ) -> None:
+        self.x_bounds, self.at_any_size = x_bounds, at_any_size
 
     def obstacle(self, statement: Statement) -> str | None:
         """There must be kinks, few variables, and no multipliers in the answer."""
-        if not limits.KINK_FREE_VARIABLES.allows(max(statement.levels.x.size, statement.levels.y.size)):
+        size = max(statement.levels.x.size, statement.levels.y.size)
+        if not self.at_any_size and not limits.KINK_FREE_VARIABLES.allows(size):
             return f"a level has more than {limits.KINK_FREE_VARIABLES}"
         if statement.partners:
             return "the lower answer holds multipliers, which would not be those of the new rows"
@@ -175,3 +180,15 @@ def without_kinks(model: Model) -> Equivalent:
     except NonconvexLowerError:
         pass
     return Equivalent.to_itself(model)
+
+
+@remembered
+def with_smooth_functions(model: Model) -> Equivalent:
+    """The model with variables for its kinks, at every size; the model itself where there are none."""
+    small = without_kinks(model)
+    if not small.is_same:
+        return small
+    chain = Chain(model.statement).where_accepted(
+        VariablesForKinks(model.x_bounds, at_any_size=True)
+    )
+    return Equivalent(Model(chain.end), chain) if chain.steps else Equivalent.to_itself(model)

@@ -14,6 +14,7 @@ import numpy as np
 
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
+from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
@@ -36,7 +37,9 @@ WIDTH = 98  # characters of a line; explain() indents by two
 MEMBERS: tuple[type[Step], ...] = (
     Tree,
     LowerAnswer,
+    EarlyRelaxedComplementarity,
     *SEARCHES,
+    RelaxedComplementarity,
     PenaltyFromTheEnd,
     AroundTheBest,
     Rescue,

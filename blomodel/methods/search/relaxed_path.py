@@ -1,0 +1,174 @@
+"""Relaxed complementarity, driven to zero from a start: one path of nonlinear programs by IPOPT.
+
+A large t first: there the feasible set is connected and smooth, and the local solution found is often a
+good one. Then t goes to zero, each search beginning where the last one ended. At the end every pair
+takes the side on which it lies, and one more search on that piece makes the point exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blomodel.errors import NonconvexLowerError
+from blomodel.methods.run.run import Candidate, Run
+from blomodel.methods.run.starts import Start
+from blomodel.methods.search.pieces import answer_below, exact_pieces, improve_by_pieces, is_large
+from blomodel.model.model import Model
+from blomodel.reformulations.forms.pieces import convex_objective
+from blomodel.reformulations.forms.relaxed_kkt import RelaxedKKT
+from blomodel.solvers.direct import End, is_available
+from blomodel.transformations.kinks import with_smooth_functions
+
+Array = np.ndarray
+LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
+SAME = 1e-5  # relative distance below which two ends count as one
+MOST_ITERATIONS = 500  # of one search, at the first level of effort
+POLISHING_ROUNDS = 5
+# Adaptive barrier parameters took a half to a third of the iterations of the monotone rule.
+OPTIONS: dict[str, Any] = {"mu_strategy": "adaptive", "tol": 1e-9, "acceptable_tol": 1e-7}
+# A search that goes on from an earlier end shall not be pushed away from its bounds.
+_NEAR = 1e-6
+WARM = {
+    "warm_start_bound_push": _NEAR,
+    "warm_start_bound_frac": _NEAR,
+    "warm_start_slack_bound_push": _NEAR,
+    "warm_start_slack_bound_frac": _NEAR,
+    "warm_start_mult_bound_push": _NEAR,
+}
+
+
+def why_not(model: Model) -> str | None:
+    """What keeps the path from a model."""
+    if not is_available():
+        return "IPOPT is not installed here (pip install cyipopt-wheels)"
+    if not model.has_smooth_kkt or model.upper_in.spectral:
+        return "a matrix inequality has no rows with a multiplier each"
+    return None
+
+
+class RelaxedPath:
+    """Paths of one run's problem; the program is compiled once.
+
+    Parameters
+    ----------
+    run : Run
+
+    Raises
+    ------
+    TooLargeError
+        Where the derivatives would not fit into memory or time.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.smooth = with_smooth_functions(run.model)
+        self.model = self.smooth.model
+        self.form = RelaxedKKT(self.model, run.p, run.deadline)
+        self._first_ends: list[Array] = []
+
+    def follow(self, x: Array, effort: int = 0) -> float:
+        """Drive t to zero from an x; the upper objective reached, infinite where there is none.
+
+        ``effort`` allows each search more iterations.
+        """
+        run, form = self.run, self.form
+        z = self._begin(x)
+        levels = LEVELS if form.has_complementarity else LEVELS[-1:]
+        end: End | None = None
+        for level in levels:
+            run.check_limits()
+            before = end.multipliers if end is not None and end.is_converged else None
+            options = OPTIONS | {"max_iter": MOST_ITERATIONS << effort}
+            if before is not None:
+                options |= WARM | {"mu_init": min(1e-2, 10 * level)}
+            end = form.search(z, level, run.deadline, multipliers=before, options=options)
+            run.evaluations += end.iterations
+            if not np.all(np.isfinite(end.z)):
+                break
+            z = end.z
+            x, y = self._point(z)
+            self._offer_answer(x, y)
+            run.step(x=x, value=end.value, relaxation=level)
+            if level == levels[0] and level != levels[-1] and self._is_known(z):
+                return np.inf
+        return self._polish(z)
+
+    def _begin(self, x: Array) -> Array:
+        """The unknowns at an x: y and multipliers as the lower level answers there.
+
+        Where it has no answer any numbers will do, since the search may begin anywhere.
+        """
+        run, model = self.run, self.model
+        multipliers = np.zeros(model.n_lower_rows)
+        multipliers[: len(model.lower_in)] = 1.0
+        y = np.clip(np.zeros(run.model.y.size), *run.model.y_bounds)
+        if not self.smooth.is_same:
+            answer, _ = run.solve_lower(x, y)
+            y = answer.y if answer.status.has_point else y
+            x, y = self.smooth.forward(x, y, run.p)
+        try:
+            answer = model.lower_program.solve(x, run.p)
+            if answer.status.has_point:
+                y, multipliers = answer.y, model.split_duals(answer.duals)
+        except NonconvexLowerError:
+            pass
+        return self.form.join(x, y, multipliers)
+
+    def _point(self, z: Array) -> Start:
+        """The point of the run's own model."""
+        x, y, _ = self.form.split(z)
+        if not self.smooth.is_same:
+            x, y = self.smooth.invert(x, y)
+        return np.clip(x, *self.run.model.bounds(self.run.p)), y
+
+    def _offer_answer(self, x: Array, y: Array) -> None:
+        """Keep x with the lower level's own answer, which t > 0 leaves y away from."""
+        run = self.run
+        if not run.model.is_convex_below:
+            return  # searched from many starts, so that only the end pays for it
+        answer, _ = run.solve_lower(x, y)
+        if answer.status.has_point:
+            run.offer(x, answer.y, "lower answer at the x of the relaxed conditions")
+        else:
+            run.tried.append((x, answer.status))
+
+    def _is_known(self, z: Array) -> bool:
+        """Whether an earlier start has led to the same first end, from which the path would be the same."""
+        end = np.concatenate(self._point(z))
+        reach = SAME * (1 + np.abs(end).max(initial=0))
+        if any(np.abs(end - other).max(initial=0) <= reach for other in self._first_ends):
+            return True
+        self._first_ends.append(end)
+        return False
+
+    def _polish(self, z: Array) -> float:
+        """Make an end exact: on the piece where it lies, then on those around it."""
+        run = self.run
+        end = self.form.search_on_piece(
+            z, run.deadline, options=OPTIONS | WARM | {"max_iter": MOST_ITERATIONS}
+        )
+        run.evaluations += end.iterations
+        found: list[Candidate] = []
+        if end.is_converged and np.all(np.isfinite(end.z)):
+            z = end.z
+            found.append(run.propose(*self._point(z), "piece of the KKT conditions"))
+        if any(map(run.is_acceptable, found)):
+            run.step(x=found[-1].x, value=found[-1].value, gap=found[-1].gap)
+        else:
+            found.append(run.propose(*self._point(z), "relaxed KKT conditions"))
+        x, y = self._point(z)
+        if not run.model.is_convex_below:
+            answer, _ = run.solve_lower(x, y)
+            if answer.status.has_point:
+                found.append(run.propose(x, answer.y, "lower answer at the x of the KKT conditions"))
+        elif is_large(run.model):
+            if not any(map(run.is_acceptable, found)):
+                found.append(answer_below(run, x, y))
+        elif self.smooth.is_same and convex_objective(run.model, run.p) is not None:
+            exact_pieces(run).improve(run, *self.form.split(z))
+        else:
+            found.append(improve_by_pieces(run, x, y, max_rounds=POLISHING_ROUNDS))
+        good = [candidate.value for candidate in found if run.is_acceptable(candidate)]
+        return min(good, default=np.inf)
