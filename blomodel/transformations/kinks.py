@@ -47,9 +47,7 @@ class VariablesForKinks(Transformation):
 
     name: ClassVar[str] = "variables for kinks"
 
-    def __init__(
-        self, x_bounds: tuple[np.ndarray, np.ndarray], *, at_any_size: bool = False
-    ) -> None:
+    def __init__(self, x_bounds: tuple[np.ndarray, np.ndarray], *, at_any_size: bool = False) -> None:
         self.x_bounds, self.at_any_size = x_bounds, at_any_size
 
     def obstacle(self, statement: Statement) -> str | None:
@@ -188,7 +186,5 @@ def with_smooth_functions(model: Model) -> Equivalent:
     small = without_kinks(model)
     if not small.is_same:
         return small
-    chain = Chain(model.statement).where_accepted(
-        VariablesForKinks(model.x_bounds, at_any_size=True)
-    )
+    chain = Chain(model.statement).where_accepted(VariablesForKinks(model.x_bounds, at_any_size=True))
     return Equivalent(Model(chain.end), chain) if chain.steps else Equivalent.to_itself(model)

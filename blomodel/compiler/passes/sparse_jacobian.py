@@ -1,7 +1,7 @@
 """The Jacobian of a tape as a tape: its nonzero numbers, at positions that do not depend on the point.
 
-Running a derivative tape once for each column costs the square of the size. Here the derivative of every
-node is carried through the tape as a sparse matrix whose positions are known when the tape is built; what
+Running a derivative tape once for each column costs the square of the size. Here the derivative of each
+node is carried through the tape as a sparse matrix whose positions are known when the tape is built. What
 is constant is multiplied out then, and only the entries that move become instructions. One run of the
 resulting tape gives all nonzeros, which is what a nonlinear solver asks for hundreds of times.
 """
@@ -175,7 +175,8 @@ class _Accumulation:
             factors: Sequence[int | None] = [_unary_factor(b, node.op, node.args[0], out)]
             shares = self._elementwise(node, inner, factors)
         elif node.op in op.BINARY:
-            factors = _binary_factors(b, node.op, *node.args, out)
+            left, right = node.args
+            factors = _binary_factors(b, node.op, left, right, out)
             shares = self._elementwise(node, inner, factors)
         elif node.op == op.SELECT:
             shares = self._selected(node, inner)
@@ -257,7 +258,7 @@ class _Accumulation:
         return _Share(slope, everything, rows, self._factor(weights, slope.rows))
 
     def _matmul(self, node: Node, inner: list[_Slope | None]) -> _Slope | None:
-        """The entry (i, j) of the product holds the entries (i, l) of the left and (l, j) of the right."""
+        """Entry (i, j) of the product holds the entries (i, l) of the left and (l, j) of the right."""
         m, k, n, transposed = node.data
         left, right = inner
         x, y = node.args
@@ -362,8 +363,8 @@ class _Accumulation:
             elif np.all(share.factor == 1):
                 pieces.append((self._as_node(share.slope), share.entries, target))
             else:
-                where = (target, share.entries)
-                matrix = sp.csr_array((share.factor, where), shape=(len(keys), share.slope.size))
+                positions = (target, share.entries)
+                matrix = sp.csr_array((share.factor, positions), shape=(len(keys), share.slope.size))
                 terms.append(b.sparse(SparseMatrix(matrix), self._as_node(share.slope)))
         kept_rows, kept_columns = keys // self.width, keys % self.width
         if not pieces and not terms:

@@ -135,7 +135,7 @@ class RelaxedPath:
             run.tried.append((x, answer.status))
 
     def _is_known(self, z: Array) -> bool:
-        """Whether an earlier start has led to the same first end, from which the path would be the same."""
+        """Whether an earlier start has led to the same first end, after which all is the same."""
         end = np.concatenate(self._point(z))
         reach = SAME * (1 + np.abs(end).max(initial=0))
         if any(np.abs(end - other).max(initial=0) <= reach for other in self._first_ends):

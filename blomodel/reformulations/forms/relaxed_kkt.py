@@ -138,9 +138,7 @@ class RelaxedKKT:
         end = self.model.x.size + self.model.y.size
         return z[: self.model.x.size], z[self.model.x.size : end], z[end : end + self.n_multipliers]
 
-    def search(
-        self, start: Array, relaxation: float, deadline: Deadline = NEVER, **further: Any
-    ) -> End:
+    def search(self, start: Array, relaxation: float, deadline: Deadline = NEVER, **further: Any) -> End:
         """A local search with products of at most ``relaxation``."""
         high = self.program.high.copy()
         high[self.n_plain_rows :] = relaxation
@@ -168,7 +166,12 @@ class RelaxedKKT:
         rows = self.program.high.copy()
         rows[self.n_plain_rows :] = np.inf
         return self.program.search(
-            np.clip(start, low, high), (self.p,), bounds=(low, high), high=rows, deadline=deadline, **further
+            np.clip(start, low, high),
+            (self.p,),
+            bounds=(low, high),
+            high=rows,
+            deadline=deadline,
+            **further,
         )
 
 

@@ -50,7 +50,6 @@ def test_a_deadline_and_an_interrupt_end_a_search():
     assert not end.is_converged
     assert time.perf_counter() - began < 1.0
 
-
     threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         for _ in range(200):

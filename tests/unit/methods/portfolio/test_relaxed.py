@@ -28,7 +28,9 @@ def run_of(problem: bm.BilevelProblem, seconds: float | None = None) -> Run:
 def linear_toll() -> tuple[bm.BilevelProblem, float]:
     """One toll road: the follower takes it up to a toll of 3, where it is indifferent."""
     toll, flow = cp.Variable(name="toll"), cp.Variable(2, name="flow", nonneg=True)
-    lower = bm.Lower(cp.Minimize((2 + toll) * flow[0] + 5 * flow[1]), [cp.sum(flow) == 1], variables=[flow])
+    lower = bm.Lower(
+        cp.Minimize((2 + toll) * flow[0] + 5 * flow[1]), [cp.sum(flow) == 1], variables=[flow]
+    )
     return bm.BilevelProblem(cp.Maximize(toll * flow[0]), [toll >= 0, toll <= 10], lower), 3.0
 
 

@@ -19,7 +19,9 @@ def coupled(seed: int) -> bm.BilevelProblem:
     rows = [cp.sum_squares(y) <= 4 + x[1], y >= -1, cp.sum(y) == x[0]]
     f = cp.nlp.sin(x[0]) * y[0] + x[1] * y[1] + cp.sum_squares(x)
     return bm.BilevelProblem(
-        cp.Minimize(f), [x >= -1, x <= 1, x[0] + y[2] <= 3], bm.Lower(cp.Minimize(g), rows, variables=[y])
+        cp.Minimize(f),
+        [x >= -1, x <= 1, x[0] + y[2] <= 3],
+        bm.Lower(cp.Minimize(g), rows, variables=[y]),
     )
 
 
@@ -27,7 +29,9 @@ def market() -> bm.BilevelProblem:
     """The upper level earns at the price, a multiplier of the lower level."""
     x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
     balance = cp.sum(y) == 3
-    lower = bm.Lower(cp.Minimize(x * y[0] + 2 * y[1] + cp.square(y[1])), [balance, y >= 0], variables=[y])
+    lower = bm.Lower(
+        cp.Minimize(x * y[0] + 2 * y[1] + cp.square(y[1])), [balance, y >= 0], variables=[y]
+    )
     price = lower.multiplier(balance)
     return bm.BilevelProblem(cp.Minimize(price * y[0]), [x >= 0, x <= 9], lower)
 
