@@ -1,7 +1,7 @@
 """The Jacobian of a tape as a tape: its nonzero numbers, at positions that do not depend on the point.
 
 Running a derivative tape once for each column costs the square of the size. Here the derivative of each
-node is carried through the tape as a sparse matrix whose positions are known when the tape is built. What
+node is carried through the tape as a sparse matrix, whose positions are known when it is built. What
 is constant is multiplied out then, and only the entries that move become instructions. One run of the
 resulting tape gives all nonzeros, which is what a nonlinear solver asks for hundreds of times.
 """
