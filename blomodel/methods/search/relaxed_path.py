@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
+from blomodel.kernels import machine as op
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import Start
 from blomodel.methods.search.pieces import answer_below, exact_pieces, improve_by_pieces, is_large
@@ -23,6 +25,7 @@ from blomodel.transformations.kinks import with_smooth_functions
 
 Array = np.ndarray
 LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
+_KINKS = (op.ABS, op.MAXIMUM, op.MINIMUM, op.SEGMENT_MAX, op.LARGEST, op.NORM)
 SAME = 1e-5  # relative distance below which two ends count as one
 MOST_ITERATIONS = 500  # of one search, at the first level of effort
 POLISHING_ROUNDS = 5
@@ -45,7 +48,19 @@ def why_not(model: Model) -> str | None:
         return "IPOPT is not installed here (pip install cyipopt-wheels)"
     if not model.has_smooth_kkt or model.upper_in.spectral:
         return "a matrix inequality has no rows with a multiplier each"
+    if _has_kinks(model.g) and _has_kinks(with_smooth_functions(model).model.g):
+        return "the lower objective has kinks, such as Euclidean norms, that no rows can stand for"
     return None
+
+
+def _has_kinks(objective: Tape) -> bool:
+    """Whether the gradient in y jumps where y is a minimiser, so that no equations describe it."""
+    holds_y: list[bool] = []
+    for node in objective.nodes:
+        is_y = node.op == op.INPUT and objective.input_names[node.data] == "y"
+        holds_y.append(is_y or any(holds_y[arg] for arg in node.args))
+    kinks = zip(objective.nodes, holds_y, strict=True)
+    return any(node.op in _KINKS and found for node, found in kinks)
 
 
 class RelaxedPath:
