@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.derivatives import vjp
-from blomodel.compiler.passes.sparse_jacobian import SparseJacobian, sparse_jacobian
+from blomodel.compiler.passes.entries import JacobianEntries, TooManyEntriesError, jacobian_entries
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.choice import count
 from blomodel.solvers.registry import SOLVERS
@@ -28,6 +29,10 @@ UNKNOWNS = "z"  # the input block over which the program is minimised
 _FAR = 1e19  # what IPOPT takes for infinite
 _QUIET: dict[str, Any] = {"print_level": 0, "sb": "yes"}
 _CONVERGED, _ACCEPTABLE = 0, 1  # IPOPT's words for an end with and without full accuracy
+
+
+class TooLargeError(Exception):
+    """The derivatives of a program would not fit into memory."""
 
 
 def is_available() -> bool:
@@ -61,6 +66,32 @@ class End:
     reason: str
 
 
+class Entries:
+    """The entries of a matrix that may differ from zero, row by row.
+
+    Attributes
+    ----------
+    rows, columns : arrays
+        Their places.
+    """
+
+    def __init__(self, found: JacobianEntries, only_lower_triangle: bool = False) -> None:
+        rows = np.asarray(found.indices, dtype=np.int64)
+        columns = np.repeat(np.arange(found.shape[1]), np.diff(found.indptr))
+        kept = np.lexsort((columns, rows))
+        if only_lower_triangle:
+            kept = kept[rows[kept] >= columns[kept]]
+        if isinstance(found.values, np.ndarray):
+            kept = kept[found.values[kept] != 0]
+        self.rows, self.columns, self.shape = rows[kept], columns[kept], found.shape
+        self._kept, self._values = kept, found.values
+
+    def values(self, *point: Array) -> Array:
+        """The numbers at a point."""
+        found = self._values(*point) if isinstance(self._values, Tape) else self._values
+        return found[self._kept]
+
+
 @dataclass(eq=False)
 class TapeProgram:
     """A nonlinear program whose functions are one tape.
@@ -74,28 +105,28 @@ class TapeProgram:
         Of z.
     low, high : arrays
         Of the rows; equal for equations.
-    deadline : Deadline
-        For the derivatives.
 
     Raises
     ------
     TooLargeError
-        Where the derivatives would not fit into memory or time.
+        Where the derivatives would not fit into memory.
     """
 
     functions: Tape
     bounds: tuple[Array, Array]
     low: Array
     high: Array
-    deadline: Deadline = NEVER
-    jacobian: SparseJacobian = field(init=False)
-    hessian: SparseJacobian = field(init=False)
+    jacobian: Entries = field(init=False)
+    hessian: Entries = field(init=False)
 
     def __post_init__(self) -> None:
-        by_z = (UNKNOWNS,)
-        self.jacobian = sparse_jacobian(self.functions, by_z, deadline=self.deadline)
-        slope = vjp(self.functions, by_z)
-        self.hessian = sparse_jacobian(slope, by_z, only_lower_triangle=True, deadline=self.deadline)
+        by_z, most = (UNKNOWNS,), limits.SPARSE_DERIVATIVE_WORK
+        try:
+            self.jacobian = Entries(jacobian_entries(self.functions, by_z, most.value))
+            second = jacobian_entries(vjp(self.functions, by_z), by_z, most.value)
+        except TooManyEntriesError:
+            raise TooLargeError(f"the derivatives need more than {most}") from None
+        self.hessian = Entries(second, only_lower_triangle=True)
 
     def search(
         self,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.compiler.passes.sparse_jacobian import TooLargeError
 from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
@@ -16,6 +15,7 @@ from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import relaxed_solution, spread
 from blomodel.methods.search.relaxed_path import RelaxedPath, why_not
+from blomodel.solvers.direct import TooLargeError
 
 SPREAD_STARTS = 2  # at the first level of effort; each further level has twice as many
 MOST_SPREAD = 64

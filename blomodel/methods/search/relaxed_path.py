@@ -73,14 +73,14 @@ class RelaxedPath:
     Raises
     ------
     TooLargeError
-        Where the derivatives would not fit into memory or time.
+        Where the derivatives would not fit into memory.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.smooth = with_smooth_functions(run.model)
         self.model = self.smooth.model
-        self.form = RelaxedKKT(self.model, run.p, run.deadline)
+        self.form = RelaxedKKT(self.model, run.p)
         self._first_ends: list[Array] = []
 
     def follow(self, x: Array, effort: int = 0) -> float:
@@ -90,6 +90,7 @@ class RelaxedPath:
         """
         run, form = self.run, self.form
         z = self._begin(x)
+        self._offer_answer(*self._point(z))
         levels = LEVELS if form.has_complementarity else LEVELS[-1:]
         end: End | None = None
         for level in levels:

@@ -18,7 +18,7 @@ import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.passes.sparse_jacobian import inline
+from blomodel.compiler.passes.inlining import inline
 from blomodel.kernels import machine as op
 from blomodel.model.bounds import SingleBounds, single_bounds
 from blomodel.model.model import Model
@@ -37,16 +37,14 @@ class RelaxedKKT:
         Without matrix inequalities in either level.
     p : array
         Values of the parameters.
-    deadline : Deadline
-        For the derivatives.
 
     Raises
     ------
     TooLargeError
-        Where the derivatives would not fit into memory or time.
+        Where the derivatives would not fit into memory.
     """
 
-    def __init__(self, model: Model, p: Array, deadline: Deadline = NEVER) -> None:
+    def __init__(self, model: Model, p: Array) -> None:
         self.model, self.p = model, p
         conditions = model.conditions
         n_x, n_y = model.x.size, model.y.size
@@ -120,7 +118,6 @@ class RelaxedKKT:
             (low, high),
             np.concatenate([np.empty(0), *lows]),
             np.concatenate([np.empty(0), *highs]),
-            deadline,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blomodel as bm
 from blomodel.reformulations.forms.relaxed_kkt import RelaxedKKT
@@ -36,6 +37,10 @@ def market() -> bm.BilevelProblem:
     return bm.BilevelProblem(cp.Minimize(price * y[0]), [x >= 0, x <= 9], lower)
 
 
+def matrix(entries, *point):
+    return sp.csr_array((entries.values(*point), (entries.rows, entries.columns)), shape=entries.shape)
+
+
 @pytest.mark.parametrize("make", [lambda: coupled(0), lambda: coupled(1), market])
 def test_derivatives_are_those_of_finite_differences(make):
     model = make().model
@@ -44,13 +49,13 @@ def test_derivatives_are_those_of_finite_differences(make):
     r = np.random.default_rng(3)
     z, p = r.uniform(0.1, 0.9, form.size), np.zeros(0)
     weights = r.standard_normal(tape.n_outputs)
-    jacobian = program.jacobian.at(z, p).toarray()
-    triangle = program.hessian.at(z, p, weights).toarray()
+    jacobian = matrix(program.jacobian, z, p).toarray()
+    triangle = matrix(program.hessian, z, p, weights).toarray()
     hessian = triangle + np.tril(triangle, -1).T
     for k, step in enumerate(1e-6 * np.eye(form.size)):
         slope = (tape(z + step, p) - tape(z - step, p)) / 2e-6
         assert slope == pytest.approx(jacobian[:, k], abs=1e-6)
-        ahead, behind = program.jacobian.at(z + step, p), program.jacobian.at(z - step, p)
+        ahead, behind = matrix(program.jacobian, z + step, p), matrix(program.jacobian, z - step, p)
         assert weights @ (ahead - behind) / 2e-6 == pytest.approx(hessian[:, k], abs=1e-5)
 
 
