@@ -245,6 +245,17 @@ SPARSE_DERIVATIVE_WORK = Limit(
     "products of entries",
     "beyond it, second derivatives with fixed positions would fill the memory, and are not made",
 )
+PARTS_FIRST = Limit(
+    30,
+    "independent problems",
+    "beyond it, they are searched together first, since each of them costs a tenth of a second",
+)
+PARTS = Limit(100, "independent problems", "beyond it, several of them are solved as one")
+MEETING_PRODUCTS = Limit(
+    1_000_000,
+    "products in a product of two matrices of variables",
+    "beyond it, all entries of the factors count as tied together",
+)
 PRODUCT_FACTORS = Limit(
     50, "factors", "beyond it, the gradient of a product is not written factor by factor"
 )

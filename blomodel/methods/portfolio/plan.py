@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
@@ -140,7 +142,16 @@ class Plan:
 def make_plan(
     model: Model, p: np.ndarray, n_starts: int | None = None, effort: Effort = Effort.NORMAL
 ) -> Plan:
-    """The plan for a model.
+    """The plan for a model, which may consist of independent problems; see ``plan_for_one``."""
+    plan_of = partial(plan_for_one, n_starts=n_starts, effort=effort)
+    apart = Apart.made_for(model, p, plan_of, effort)
+    return plan_of(model, p) if apart is None else Plan((apart,), effort=effort)
+
+
+def plan_for_one(
+    model: Model, p: np.ndarray, n_starts: int | None = None, effort: Effort = Effort.NORMAL
+) -> Plan:
+    """The plan for a model as one problem.
 
     Parameters
     ----------

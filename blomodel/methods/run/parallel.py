@@ -11,6 +11,7 @@ Results are taken in the order of the starts, so that the answer does not depend
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -70,6 +71,58 @@ def search_each(search: Search, tasks: Sequence[Task]) -> Iterator[float]:
         for reached, other in parallel(joblib.delayed(_search_elsewhere)(job, task) for task in batch):
             run.absorb(other)
             yield reached
+
+
+def work_each(
+    makers: Sequence[Callable[[], Run]], work: Callable[[Run], None], n_jobs: int = 1
+) -> Iterator[Findings]:
+    """Do the same work with each of several runs, which are made when they are due.
+
+    ``work`` must be possible to send. Each run gets its share of the time that is left when it begins.
+    What it has found is yielded in the order of the runs; one that has met a limit says so there.
+    """
+    if n_jobs == 1 or len(makers) < 2:
+        for number, make in enumerate(makers):
+            run = make()
+            run.deadline = run.deadline.earlier(run.remaining / (len(makers) - number))
+            try:
+                work(run)
+            except StopRun as stop:
+                run.stopped_by = stop.reason
+            yield run.findings
+        return
+    joblib = load_joblib(n_jobs)
+    runs = [make() for make in makers]
+    workers = min(joblib.effective_n_jobs(n_jobs), len(runs))
+    solver = runs[0].solver.name
+    preferred = None if solver is None else SOLVERS[solver]
+    first_id, seconds = _next_cvxpy_id(), runs[0].remaining / math.ceil(len(runs) / workers)
+    jobs = (
+        joblib.delayed(_work_elsewhere)(work, pickle.dumps(_portable(run)), first_id, preferred, seconds)
+        for run in runs
+    )
+    yield from joblib.Parallel(n_jobs=workers)(jobs)
+
+
+def _work_elsewhere(
+    work: Callable[[Run], None],
+    pickled: bytes,
+    first_free_id: int,
+    solver: type[InnerSolver] | None,
+    remaining: float,
+) -> Findings:
+    """The work of one run in another process."""
+    _reserve_cvxpy_ids(first_free_id)
+    if solver is not None:
+        inner_solver(solver)
+    run: Run = pickle.loads(pickled)
+    run.began, run.deadline = time.perf_counter(), Deadline.after(remaining)
+    with one_blas_thread(), asking(run.solver, run.inner_solvers):
+        try:
+            work(run)
+        except StopRun as stop:
+            run.stopped_by = stop.reason
+    return run.findings
 
 
 def check_jobs(n_jobs: int) -> None:

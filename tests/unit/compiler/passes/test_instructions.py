@@ -18,6 +18,7 @@ from blomodel.compiler.passes.directions import Term, direction
 from blomodel.compiler.passes.entries import jacobian_entries
 from blomodel.compiler.passes.fusing import fuse_products
 from blomodel.compiler.passes.intervals import intervals
+from blomodel.compiler.passes.meetings import Meetings
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.tape import SparseMatrix, Tape
 
@@ -82,6 +83,7 @@ PASSES: dict[str, Callable[[Tape], Any]] = {
     "polynomial": polynomial,
     "dependence": lambda tape: dependence(tape, "y"),
     "entries": lambda tape: jacobian_entries(tape, ("y",)).at(([1.0], POINT, [1.0])),
+    "meetings": lambda tape: Meetings({"y": SIZE}).add(tape, is_sum=False),
     "fuse": fuse_products,
     "direction": lambda tape: direction([[Term(tape)]], {"x": 1, "y": SIZE}, np.ones(1)),
     "combination": _combine,

@@ -26,7 +26,8 @@ def quadratic(n_x=2, n_y=2, above=lambda x, y: (), f=None, g=None, below=lambda 
     x, y = cp.Variable(n_x, name="x"), cp.Variable(n_y, name="y")
     mixing = np.random.default_rng(0).standard_normal((n_y, n_x))
     g = g or (lambda x, y: cp.sum_squares(y - mixing @ x))
-    f = f or (lambda x, y: cp.sum_squares(x - 1) + cp.sum_squares(y - 1))
+    # The square of the sum ties all variables: without it some of these problems would be several.
+    f = f or (lambda x, y: cp.sum_squares(x - 1) + cp.sum_squares(y - 1) + cp.square(cp.sum(x)))
     lower = bm.Lower(cp.Minimize(g(x, y)), list(below(x, y)), variables=[y])
     return bm.BilevelProblem(cp.Minimize(f(x, y)), [x >= -2, x <= 2, *above(x, y)], lower)
 
@@ -37,7 +38,8 @@ def group_lasso(n_y):
     half, wish = n_y // 2, np.arange(n_y) / n_y
     norms = x[0] * cp.norm(y[:half], 2) + x[1] * cp.norm(y[half:], 2)
     lower = bm.Lower(cp.Minimize(cp.sum_squares(y - wish) + norms), variables=[y])
-    return bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x >= 0, x <= 5], lower)
+    tied = cp.sum_squares(y - 1) + cp.square(cp.sum(y))
+    return bm.BilevelProblem(cp.Minimize(tied), [x >= 0, x <= 5], lower)
 
 
 def matrix_below():

@@ -1,0 +1,219 @@
+"""Problems that consist of several: each is solved apart, and the answers are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from blomodel.basics import limits
+from blomodel.compiler.expressions.restricting import NotSeparable
+from blomodel.methods.portfolio.effort import Effort, is_confirmed
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
+from blomodel.methods.portfolio.step import Outlook, Step
+from blomodel.methods.portfolio.steps import Tree
+from blomodel.methods.run.parallel import work_each
+from blomodel.methods.run.run import Findings, Run
+from blomodel.model.model import Model
+from blomodel.transformations.independent import Part, independent_parts
+
+
+class Planned(Protocol):
+    """A plan, as far as it is needed here."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What it does, in order."""
+
+    def run(self, run: Run) -> None:
+        """Run all of it."""
+
+
+@dataclass(frozen=True)
+class Apart(Step):
+    """Each of several independent problems by a plan of its own.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    plan_of : callable
+        The plan for the model of a part, or for the whole where a part has no answer; it can be sent
+        to another process.
+    """
+
+    parts: tuple[Part, ...]
+    plan_of: Callable[[Model, np.ndarray], Planned]
+    first_steps: str
+    is_whole_first: bool
+    is_provable: bool
+    effort: Effort
+
+    name = "independent problems"
+    family = "independent problems"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> None:
+        """Never: a plan consists of this step alone, or does not have it."""
+        return None
+
+    @classmethod
+    def made_for(
+        cls,
+        model: Model,
+        p: np.ndarray,
+        plan_of: Callable[[Model, np.ndarray], Planned],
+        effort: Effort,
+    ) -> Apart | None:
+        """The step for a model; None where it is one problem."""
+        parts = independent_parts(model)
+        if not parts:
+            return None
+        names = [step.name for step in plan_of(parts[0].model, p).steps]
+        # A tree proves each part where the whole would have too many pieces; a lower level that is not
+        # convex has too many local answers as a whole. Elsewhere one search for all costs less.
+        is_provable = Tree.name in names or not parts[0].model.is_convex_below
+        is_whole_first = not is_provable or not limits.PARTS_FIRST.allows(len(parts))
+        return cls(parts, plan_of, ", ".join(names), is_whole_first, is_provable, effort)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        sizes = sorted({(part.x.size, part.y.size) for part in self.parts})
+        shown = ", ".join(f"{n_x} + {n_y}" for n_x, n_y in sizes[:3])
+        shown += ", ..." if len(sizes) > 3 else ""
+        order = "They are solved apart"
+        if self.is_whole_first:
+            order = "They are searched together first, and then solved apart if there is reason to"
+        return (
+            f"variables and rows fall into {len(self.parts)} groups that never meet (x + y: {shown}), "
+            f"so each is a problem of its own; values and bounds add up. {order}, the first by: "
+            f"{self.first_steps}"
+        )
+
+    def is_worth_it(self, run: Run) -> bool:
+        """Whether to solve the parts although all of them have been searched together."""
+        if is_confirmed(run) and not self.is_provable:
+            return False
+        is_asked_for = self.effort is Effort.THOROUGH or not run.deadline.is_never
+        return is_asked_for or limits.PARTS_FIRST.allows(len(self.parts))
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Solve the parts; where one of them stays without a point, the problem as a whole."""
+        if self.is_whole_first:
+            self.plan_of(run.model, run.p).run(run)
+            if run.is_infeasible or run.is_unbounded or is_proven_best(run):
+                return Outlook.SETTLED
+            if not self.is_worth_it(run):
+                return Outlook.SETTLED
+        if not solve_apart(run, self.parts, _FollowPlan(self.plan_of)):
+            run.check_limits()
+            if not self.is_whole_first:
+                self.plan_of(run.model, run.p).run(run)
+        return Outlook.SETTLED
+
+
+@dataclass(frozen=True)
+class _FollowPlan:
+    plan_of: Callable[[Model, np.ndarray], Planned]
+
+    def __call__(self, run: Run) -> None:
+        self.plan_of(run.model, run.p).run(run)
+
+
+def solve_apart(run: Run, parts: Sequence[Part], work: Callable[[Run], None]) -> bool:
+    """Solve each part and put the points together; whether that settles the problem.
+
+    Parameters
+    ----------
+    work : callable
+        Solves a part, given a run of its model.
+    """
+    found: list[_Result] = []
+    makers = [partial(_run_of, run, part) for part in parts]
+    is_settled = False
+    try:
+        for part, findings in zip(parts, work_each(makers, work, run.n_jobs), strict=True):
+            found.append(_Result.of(run, part, findings))
+            run.iterations += findings.iterations
+            run.evaluations += findings.evaluations
+            for note in findings.notes:
+                run.note(note)
+            run.check_limits()
+    except NotSeparable:
+        return False
+    finally:
+        # At a limit too: parts that have been solved are worth something.
+        is_settled = _put_together(run, parts, found)
+    return is_settled
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What is known of one part."""
+
+    x: np.ndarray | None
+    y: np.ndarray | None
+    bound: float
+    source: str
+    is_infeasible: bool
+    is_unbounded: bool
+
+    @classmethod
+    def of(cls, run: Run, part: Part, findings: Findings) -> _Result:
+        own = run.anew(model=part.model, start=None)
+        own.candidates = findings.candidates
+        best = own.best()
+        bound, source = findings.bound, findings.bound_source
+        if own.least_value > bound:
+            bound, source = own.least_value, "the formula of the upper objective"
+        return cls(
+            None if best is None else best.x,
+            None if best is None else best.y,
+            bound,
+            source,
+            findings.is_infeasible,
+            findings.is_unbounded and best is not None,
+        )
+
+
+def _run_of(run: Run, part: Part) -> Run:
+    start = None
+    if run.start is not None:
+        x, y = run.start
+        start = x[part.x], None if y is None else y[part.y]
+    return run.anew(model=part.model, start=start, progress=None)
+
+
+def _put_together(run: Run, parts: Sequence[Part], found: Sequence[_Result]) -> bool:
+    """Propose the parts' points as one, with the sum of their bounds."""
+    if any(result.is_infeasible for result in found):
+        run.is_infeasible = True
+        return True
+    known = run.best()
+    x, y = np.zeros(run.model.x.size), np.zeros(run.model.y.size)
+    if known is not None:  # what has not been solved stays as it was
+        x, y = known.x.copy(), known.y.copy()
+    has_all = len(found) == len(parts) and all(result.x is not None for result in found)
+    for part, result in zip(parts, found, strict=False):
+        if result.x is not None and result.y is not None:
+            x[part.x], y[part.y] = result.x, result.y
+    if not has_all and known is None:
+        return False
+    if has_all and any(result.is_unbounded for result in found):
+        run.is_unbounded = True
+        return True
+    run.propose(x, y, f"{len(parts)} independent problems")
+    bound = sum(result.bound for result in found)
+    if len(found) == len(parts) and bound > run.bound:
+        # What comes after a comma is a figure of one part, such as its number of nodes.
+        sources = sorted({result.source.split(",")[0] for result in found if result.source})
+        run.bound = bound
+        run.bound_source = f"{len(parts)} independent problems ({'; '.join(sources)})"
+    best = run.best()
+    if best is not None and has_all:
+        run.step(x=best.x, value=best.value, gap=best.gap)
+    return has_all and best is not None

@@ -1,0 +1,193 @@
+"""A problem that is several problems: variables and rows of both levels that never meet.
+
+Where entries of x and y fall into groups, no row of either level holds entries of two groups, and both
+objectives are sums over the groups, each group is a problem of its own: the optimal value is the sum of
+theirs, a bound is the sum of bounds, and their points side by side are the point. Groups are found entry
+by entry, so that a matrix of decisions, a row for each hour, goes apart by hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints import Equality, Inequality, NonNeg, NonPos, Zero
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.basics import limits
+from blomodel.basics.memory import remembered
+from blomodel.compiler.expressions.constraints import EQUALITY, as_row
+from blomodel.compiler.expressions.restricting import NotSeparable, Owners, Restriction
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.meetings import Meetings
+from blomodel.declare.followers import Lower
+from blomodel.declare.levels import Levels
+from blomodel.declare.statement import Partner, Statement
+from blomodel.model.model import Model
+
+_PLAIN = (Inequality, Equality, NonNeg, NonPos, Zero)  # rows of these can go to different groups
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One of several problems that a problem consists of.
+
+    Attributes
+    ----------
+    x, y : arrays of int
+        Where its variables lie in the vectors of the whole problem.
+    """
+
+    fork: _Fork
+    group: int
+    x: np.ndarray
+    y: np.ndarray
+
+    @cached_property
+    def model(self) -> Model:
+        """Compiled on demand; it has the parameters of the whole problem."""
+        return Model(self.fork.statement_of(self.group))
+
+
+@remembered  # plan, search and certificate ask
+def independent_parts(model: Model) -> tuple[Part, ...]:
+    """The problems that a problem consists of, at least two; none where it is one problem."""
+    if model.y.size < 2:
+        return ()
+    x_group, y_group = _groups(model)
+    n_groups = 1 + max(int(y_group.max(initial=0)), int(x_group.max(initial=0)))
+    if n_groups < 2:
+        return ()
+    fork = _Fork(model.statement, x_group, y_group)
+    parts = tuple(
+        Part(fork, group, np.flatnonzero(x_group == group), np.flatnonzero(y_group == group))
+        for group in range(n_groups)
+    )
+    try:
+        fork.statement_of(0)
+    except NotSeparable:
+        return ()
+    return parts
+
+
+def _groups(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The group of each entry of x and of y, counted from 0; each group holds some y."""
+    meetings = Meetings({"x": model.x.size, "y": model.y.size})
+    for tape in (model.f, model.g):
+        meetings.add(tape, is_sum=True)
+    statement = model.statement
+    partners = {partner.position: partner for partner in statement.partners}
+    for constraint in statement.upper_constraints:
+        _add_rows(meetings, constraint, model, None)
+    for position, constraint in enumerate(statement.lower.constraints):
+        _add_rows(meetings, constraint, model, partners.get(position))
+    label = meetings.components()[: meetings.n_entries]
+    of_x, of_y = label[: model.x.size], label[model.x.size :]
+    # Without x nothing is decided, so that all such groups are one; without y there is no lower level.
+    lonely = ~np.isin(of_y, of_x)
+    if lonely.any():
+        of_y = np.where(lonely, of_y[lonely][0], of_y)
+    of_x = np.where(np.isin(of_x, of_y), of_x, of_y[0])
+    _, first, number = np.unique(np.concatenate([of_x, of_y]), return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))[number]
+    count = int(rank.max(initial=0)) + 1
+    if not limits.PARTS.allows(count):
+        rank = rank * limits.PARTS.value // count
+    return rank[: of_x.size], rank[of_x.size :]
+
+
+def _add_rows(meetings: Meetings, constraint: Constraint, model: Model, partner: Partner | None) -> None:
+    """Tie what meets in a constraint, and its rows to the variables that belong to them."""
+    _, row = as_row(constraint)
+    rows = meetings.add(lower([row], model.blocks), is_sum=False)
+    if not isinstance(constraint, _PLAIN):
+        meetings.tie(rows[0], rows)
+    if partner is not None:
+        places = [np.arange(model.y.size)[model.y.slice_of(leaf)] for leaf in partner.variables]
+        meetings.tie(rows, meetings.entries("y")[np.concatenate(places)])
+
+
+class _Fork:
+    """The statement of each group, from that of all."""
+
+    def __init__(self, statement: Statement, x_group: np.ndarray, y_group: np.ndarray) -> None:
+        self.statement = statement
+        levels = statement.levels
+        self.groups = {
+            leaf.id: group[block.slice_of(leaf)]
+            for block, group in ((levels.x, x_group), (levels.y, y_group))
+            for leaf in block.leaves
+        }
+        self.owners = Owners(self.groups)
+
+    def statement_of(self, group: int) -> Statement:
+        """What the group's problem is."""
+        statement, levels = self.statement, self.statement.levels
+        own = {
+            leaf.id: self._own(leaf, group)
+            for leaf in (*levels.upper, *levels.lower)
+            if np.any(self.groups[leaf.id] == group)
+        }
+        restriction = Restriction(self.owners, group, own)
+
+        def those(leaves: Sequence[cp.Variable]) -> tuple[cp.Variable, ...]:
+            return tuple(own[leaf.id] for leaf in leaves if leaf.id in own)
+
+        upper_rows = _restricted(restriction, statement.upper_constraints)
+        lower_rows = _restricted(restriction, statement.lower.constraints)
+        f = restriction.sum(statement.upper_objective)
+        g = restriction.sum(statement.lower.minimised)
+        y = those(levels.lower)
+        if g is None:  # every feasible y is an answer
+            g = cp.sum(0.0 * cp.vec(y[0], order="F"))
+        place = {old: new for new, old in enumerate(lower_rows)}
+        return replace(
+            statement,
+            upper_objective=cp.Constant(0.0) if f is None else f,
+            upper_constraints=tuple(upper_rows.values()),
+            followers=(Lower(cp.Minimize(g), lower_rows.values(), y, name=statement.lower.name),),
+            levels=Levels(those(levels.upper), y, levels.parameters),
+            partners=tuple(
+                Partner(place[partner.position], those(partner.variables))
+                for partner in statement.partners
+                if partner.position in place
+            ),
+        )
+
+    def _own(self, leaf: cp.Variable, group: int) -> cp.Variable:
+        mine = np.flatnonzero(self.groups[leaf.id] == group)
+        if mine.size == leaf.size:
+            return leaf
+        return cp.Variable(mine.size, name=f"{leaf.name()}{_indices(leaf, mine)}")
+
+
+def _indices(leaf: cp.Variable, entries: np.ndarray) -> str:
+    """Which entries of a variable: the first, and the last where there are several."""
+    where = [np.unravel_index(int(k), leaf.shape, order="F") for k in (entries[0], entries[-1])]
+    first, last = (",".join(str(int(i)) for i in place) for place in where)
+    return f"[{first}]" if entries.size == 1 else f"[{first}..{last}]"
+
+
+def _restricted(restriction: Restriction, constraints: Sequence[Constraint]) -> dict[int, Constraint]:
+    """The group's rows of the constraints, by the constraints' positions."""
+    found = {}
+    for position, constraint in enumerate(constraints):
+        kind, row = as_row(constraint)
+        at = restriction.entries(row)
+        if not at.size:
+            continue
+        if at.size == row.size and row.variables() and restriction.is_untouched(row):
+            found[position] = constraint
+            continue
+        if isinstance(constraint, _PLAIN):
+            chosen = restriction.select(row, at)
+            new = chosen == 0 if kind == EQUALITY else chosen <= 0
+        else:
+            new = constraint.copy([restriction.full(arg) for arg in constraint.args])
+        if constraint.label:
+            new.set_label(constraint.label)
+        found[position] = new
+    return found
