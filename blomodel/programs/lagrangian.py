@@ -90,12 +90,14 @@ class Lagrangian:
         return vjp(self.terms, ("y",))
 
     @cached_property
-    def _rows_grad_x(self) -> Tape:
+    def rows_grad_x(self) -> Tape:
+        """The weighted rows' gradient in x; the weights come last."""
         assert self.rows is not None
         return vjp(self.rows, ("x",))
 
     @cached_property
-    def _rows_grad_y(self) -> Tape:
+    def rows_grad_y(self) -> Tape:
+        """The weighted rows' gradient in y; the weights come last."""
         assert self.rows is not None
         return vjp(self.rows, ("y",))
 
@@ -164,7 +166,7 @@ class Lagrangian:
         x, y, p, weights, multipliers = at
         slope = self.terms_grad_x(x, y, p, weights)
         if self.rows_move_with_x:
-            slope += self._rows_grad_x(x, y, p, self.signs * multipliers)
+            slope += self.rows_grad_x(x, y, p, self.signs * multipliers)
         return slope
 
     def solution_jacobian(
@@ -178,11 +180,11 @@ class Lagrangian:
         """
         x, y, p, weights, multipliers = at
         R = sp.csc_array(jacobian(self.terms_grad_y, ("x",), (x, y, p, weights)))
-        H = self._hessian_y(at)
+        H = self.hessian_y(at)
         n, nx = R.shape
         A, B = sp.csr_array((0, n)), sp.csr_array((0, nx))
         if self.rows is not None:
-            R = R + jacobian(self._rows_grad_y, ("x",), (x, y, p, self.signs * multipliers))
+            R = R + jacobian(self.rows_grad_y, ("x",), (x, y, p, self.signs * multipliers))
             slack = -self.signs * self.rows(x, y, p)
             reach_slack = tolerance * max(1.0, np.abs(y).max(initial=0.0))
             reach_dual = tolerance * max(1.0, np.abs(multipliers).max(initial=0.0))
@@ -194,12 +196,13 @@ class Lagrangian:
             B = sp.csr_array(jacobian(self.rows, ("x",), (x, y, p)))[chosen]
         return solve_sensitivity(H, A, R, B)
 
-    def _hessian_y(self, at: LagrangianPoint) -> sp.csc_array:
+    def hessian_y(self, at: LagrangianPoint) -> sp.csc_array:
+        """Second derivatives in y."""
         x, y, p, weights, multipliers = at
         H = sp.csc_array(jacobian(self.terms_grad_y, ("y",), (x, y, p, weights)))
         facts = self.row_facts
         if facts is not None and (facts.degree > 1).any():
-            H = H + jacobian(self._rows_grad_y, ("y",), (x, y, p, self.signs * multipliers))
+            H = H + jacobian(self.rows_grad_y, ("y",), (x, y, p, self.signs * multipliers))
         return H
 
     def refine(
@@ -266,7 +269,7 @@ class Lagrangian:
         reach = float(np.abs(slope).max(initial=1.0))
         if self.rows is None:
             return slope, np.zeros(0), reach
-        slope = slope + self._rows_grad_y(x, y, p, self.signs * multipliers)
+        slope = slope + self.rows_grad_y(x, y, p, self.signs * multipliers)
         values = self._row_values(x, y, p)
         return np.concatenate([slope, values[chosen]]), values, reach
 
@@ -276,7 +279,7 @@ class Lagrangian:
         chosen: np.ndarray,
     ) -> Callable[[np.ndarray], np.ndarray] | None:
         x, y, p, *_ = at
-        H = self._hessian_y(at)
+        H = self.hessian_y(at)
         A = sp.csr_array((0, len(y)))
         if self.rows is not None and len(chosen):
             A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]

@@ -12,9 +12,11 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError
+from blomodel.programs.adjoint import Adjoint, active_rows, pull_back
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.lifting import Lifting
 from blomodel.programs.quadratic import QuadraticProgram
+from blomodel.programs.smooth_norms import SmoothedNorms
 from blomodel.solvers.answer import Answer, InnerStatus
 
 
@@ -58,6 +60,7 @@ class ParametricProgram:
         lifting = Lifting(terms, constraints, (x, y, p), bounds)
         self._is_lifted = lifting.y is not y
         terms, constraints = lifting.terms, lifting.constraints
+        self._lifted = terms, constraints
         self.lagrangian = Lagrangian(terms, constraints, (x, lifting.y, p))
         of_rows = self.lagrangian.row_facts
         quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
@@ -146,6 +149,57 @@ class ParametricProgram:
         at = LagrangianPoint(x, y, p, self._weights(weights), multipliers)
         jacobian = self.lagrangian.solution_jacobian(at, tolerance)
         return None if jacobian is None else jacobian[: self.y.size]
+
+    def solution_adjoint(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        answer: Answer,
+        slope: np.ndarray,
+        *,
+        keeps_weak: bool = False,
+    ) -> Adjoint | None:
+        """The product (dy/dx)' slope at a minimiser of the first term alone.
+
+        None where the minimiser moves along the slope while x stands still, or where no derivative is
+        known: for matrix inequalities, for kinks that are neither lifted nor norms.
+
+        Parameters
+        ----------
+        slope : array
+            In y.
+        keeps_weak : bool
+            Which of two pieces is meant where a row touches without pushing: that on which it stays
+            tight, or that on which it loosens.
+        """
+        lagrangian, multipliers = self._differentiable, answer.multipliers
+        y = answer.lifted if self._is_lifted else answer.y
+        if lagrangian is None or multipliers is None or y is None or not answer.has_point:
+            return None
+        if lagrangian is not self.lagrangian:
+            multipliers = self._smoothed.multipliers(multipliers)
+        at = LagrangianPoint(x, y, p, np.ones(1), multipliers)
+        tolerance = 1e-8 if self.kind != "conic" else 1e-6
+        rows = active_rows(lagrangian, at, tolerance, keeps_weak=keeps_weak)
+        everywhere = np.zeros(len(y))
+        everywhere[: self.y.size] = slope
+        return pull_back(lagrangian, at, everywhere, rows)
+
+    @cached_property
+    def _smoothed(self) -> SmoothedNorms:
+        return SmoothedNorms(*self._lifted, self.lagrangian.blocks)
+
+    @property
+    def _differentiable(self) -> Lagrangian | None:
+        """The Lagrangian whose second derivatives tell how the minimiser moves."""
+        return self.lagrangian if self._program.is_smooth else self._smoothed.lagrangian
+
+    @property
+    def why_no_adjoint(self) -> str | None:
+        """What keeps the derivative of the minimiser from being known; None where nothing does."""
+        if self._differentiable is not None:
+            return None
+        return "the lower level has kinks or cones, other than norms, whose derivatives are not known"
 
     @property
     def cone_problem(self) -> cp.Problem | None:

@@ -1,0 +1,194 @@
+"""How a function of the minimiser changes with x, by one linear solve with the optimality system.
+
+On the active rows the minimiser y*(x) solves ``[H A'; A 0] (dy, dl) = -(R, B) dx``, where H and R are
+the second derivatives of the Lagrangian in (y, y) and (y, x), and A and B the slopes of the active rows.
+For a slope s in y the product ``(dy/dx)' s`` needs no dy/dx: with ``[H A'; A 0] (u, w) = (s, 0)`` it is
+``-(R'u + B'w)``, and R'u and B'w are each one run of a tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+from blomodel.basics import limits
+from blomodel.compiler.passes.derivatives import jacobian, jvp, vjp
+from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
+
+_SHIFT = 1e-13  # relative to the Hessian, so that flat directions and dependent rows can be factored
+_REFINEMENTS = 3
+_ACCURACY = 1e-6  # relative residual beyond which the system has no solution
+_PRODUCTS = 2000  # of conjugate gradients with the Hessian, at most
+_FULL = 0.2  # share of nonzeros from which a large matrix is taken as dense
+
+Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # (r, s) to (u, w)
+
+
+class Adjoint(NamedTuple):
+    """The product (dy/dx)' slope at one x.
+
+    Attributes
+    ----------
+    gradient : array
+    is_smooth : bool
+        Whether multipliers and slacks tell the active rows apart. Elsewhere y* has a kink, and the
+        product is that of one of the pieces that meet there.
+    """
+
+    gradient: np.ndarray
+    is_smooth: bool
+
+
+class ActiveRows(NamedTuple):
+    """The rows on which the minimiser moves, and whether no other choice was possible."""
+
+    mask: np.ndarray
+    is_strict: bool
+
+
+def active_rows(
+    lagrangian: Lagrangian, at: LagrangianPoint, tolerance: float, *, keeps_weak: bool = False
+) -> ActiveRows:
+    """Rows that push; with ``keeps_weak`` also those that touch without pushing."""
+    if lagrangian.rows is None:
+        return ActiveRows(np.zeros(0, bool), True)
+    x, y, p, _, multipliers = at
+    slack = -lagrangian.signs * lagrangian.rows(x, y, p)
+    reach_slack = tolerance * max(1.0, np.abs(y).max(initial=0.0))
+    reach_dual = tolerance * max(1.0, np.abs(multipliers).max(initial=0.0))
+    pushes = (multipliers > reach_dual) & (multipliers / reach_dual > slack / reach_slack)
+    touches = (slack <= reach_slack) & ~pushes & ~lagrangian.equality
+    mask = pushes | lagrangian.equality
+    return ActiveRows(mask | touches if keeps_weak else mask, not touches.any())
+
+
+def pull_back(
+    lagrangian: Lagrangian,
+    at: LagrangianPoint,
+    slope: np.ndarray,
+    rows: ActiveRows,
+    solve: Solve | None = None,
+) -> Adjoint | None:
+    """The product (dy/dx)' slope; None where the minimiser may move along the slope at fixed x.
+
+    Parameters
+    ----------
+    slope : array
+        In y, with all variables of the Lagrangian.
+    solve : callable, optional
+        Solver of the optimality system on these rows, where one is at hand.
+    """
+    x, y, p, weights, multipliers = at
+    chosen = np.flatnonzero(rows.mask)
+    nothing = np.zeros(len(chosen))
+    if solve is not None:
+        u, w = solve(slope, nothing)
+    elif lagrangian.is_large_and_dense and not len(chosen):
+        found = _conjugate_gradients(lagrangian, at, slope)
+        if found is None:
+            return None
+        u, w = found, nothing
+    else:
+        solved = _solve_directly(lagrangian, at, slope, chosen)
+        if solved is None:
+            return None
+        u, w = solved
+    gradient = -vjp(lagrangian.terms_grad_y, ("x",))(x, y, p, weights, u)
+    if lagrangian.rows is not None and lagrangian.rows_move_with_x:
+        signed = lagrangian.signs * multipliers
+        gradient -= vjp(lagrangian.rows_grad_y, ("x",))(x, y, p, signed, u)
+        every = np.zeros(lagrangian.n_rows)
+        every[chosen] = lagrangian.signs[chosen] * w
+        gradient -= lagrangian.rows_grad_x(x, y, p, every)
+    return Adjoint(gradient, rows.is_strict) if np.isfinite(gradient).all() else None
+
+
+def _solve_directly(
+    lagrangian: Lagrangian, at: LagrangianPoint, slope: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    x, y, p, *_ = at
+    H = lagrangian.hessian_y(at)
+    A = sp.csr_array((0, len(y)))
+    if lagrangian.rows is not None and len(chosen):
+        A = sp.csr_array(jacobian(lagrangian.rows, ("y",), (x, y, p)))[chosen]
+        A = sp.csr_array(sp.diags_array(lagrangian.signs[chosen]) @ A)
+    if not (np.isfinite(H.data).all() and np.isfinite(A.data).all()):
+        return None
+    solve = _factor(H, A)
+    return None if solve is None else refined(solve, H, A, slope)
+
+
+def refined(
+    solve: Callable[[np.ndarray], np.ndarray], H: Any, A: Any, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(u, w) of [H A'; A 0] (u, w) = (slope, 0), refined; None where nothing solves the system.
+
+    The factor may belong to a slightly shifted matrix: refinement removes the shift's effect where the
+    system has a solution, and shows where it has none.
+    """
+    n, k = H.shape[0], A.shape[0]
+    right = np.concatenate([slope, np.zeros(k)])
+    size = float(np.abs(slope).max(initial=0.0))
+    if size == 0.0:
+        return np.zeros(n), np.zeros(k)
+    both = solve(right)
+    for _ in range(_REFINEMENTS):
+        u, w = both[:n], both[n:]
+        rest = right - np.concatenate([H @ u + A.T @ w, A @ u])
+        error = float(np.abs(rest).max(initial=0.0))
+        if error <= 1e-12 * size:
+            break
+        both = both + solve(rest)
+    u, w = both[:n], both[n:]
+    rest = right - np.concatenate([H @ u + A.T @ w, A @ u])
+    error = float(np.abs(rest).max(initial=0.0))
+    return (u, w) if error <= _ACCURACY * size else None
+
+
+def _factor(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Solver of [H A'; A 0], shifted a little: Cholesky without rows, else LU, sparse where it pays."""
+    n, k = H.shape[0], A.shape[0]
+    scale = float(np.abs(H.data).max(initial=1e-3))
+    is_full = H.nnz > _FULL * n * n and k <= n
+    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k) and not is_full:
+        shift = sp.diags_array(np.concatenate([np.full(n, _SHIFT * scale), np.full(k, -_SHIFT)]))
+        whole = sp.block_array([[H, A.T], [A, None]]) if k else H
+        try:
+            return spl.splu(sp.csc_array(whole + shift)).solve
+        except RuntimeError:
+            return None
+    dense = H.toarray()
+    dense.flat[:: n + 1] += _SHIFT * scale
+    if not k:
+        try:
+            factor = scipy.linalg.cho_factor(dense, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            return None
+        return lambda right: scipy.linalg.cho_solve(factor, right, check_finite=False)
+    K = np.zeros((n + k, n + k))
+    K[:n, :n], K[:n, n:], K[n:, :n] = dense, A.toarray().T, A.toarray()
+    K.flat[n * (n + k + 1) :: n + k + 1] -= _SHIFT
+    factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
+    if info != 0:
+        return None
+    return lambda right: scipy.linalg.lapack.dgetrs(factor, pivots, right)[0]
+
+
+def _conjugate_gradients(
+    lagrangian: Lagrangian, at: LagrangianPoint, slope: np.ndarray
+) -> np.ndarray | None:
+    """H u = slope by products with H, for a level without rows whose Hessian is large and dense."""
+    x, y, p, weights, _ = at
+    tape, n = jvp(lagrangian.terms_grad_y, ("y",)), len(y)
+    hessian = spl.LinearOperator((n, n), matvec=lambda v: tape(x, y, p, weights, np.ravel(v)))
+    u, info = spl.cg(hessian, slope, rtol=1e-9, maxiter=_PRODUCTS)
+    if info != 0:
+        rest = float(np.linalg.norm(hessian @ u - slope))
+        if not rest <= _ACCURACY * np.linalg.norm(slope):
+            return None
+    return np.asarray(u)
