@@ -64,6 +64,11 @@ RESCUE_UNKNOWNS = Limit(
     "unknowns of the KKT conditions",
     "beyond it, the nonlinear programs of value-cuts take too long for a last resort",
 )
+EVERY_SEARCH = Limit(
+    60,
+    "unknowns of the KKT conditions",
+    "up to it, all searches are cheap and run at once; beyond, dear ones wait while descents do well",
+)
 BOTH_PATHS = Limit(
     30,
     "upper variables",

@@ -6,6 +6,7 @@ import enum
 
 import numpy as np
 
+from blomodel.methods.portfolio.answer_descents import are_confirmed
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.run.run import Run
 
@@ -70,10 +71,10 @@ class Patience:
 
 
 def is_confirmed(run: Run) -> bool:
-    """Whether steps of two families have reached the best value."""
+    """Whether steps of two families have reached the best value, or many descents on phi."""
     best = run.best()
     if best is None:
         return False
     near = best.value + SAME * (1 + abs(best.value))
     reached = {family for family, value in run.best_of_families().items() if value <= near}
-    return len(reached) > 1
+    return len(reached) > 1 or are_confirmed(run)

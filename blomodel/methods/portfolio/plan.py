@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from blomodel.methods.portfolio.answer_descents import AnswerDescents, may_wait
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
@@ -39,6 +40,7 @@ WIDTH = 98  # characters of a line; explain() indents by two
 MEMBERS: tuple[type[Step], ...] = (
     Tree,
     LowerAnswer,
+    AnswerDescents,
     EarlyRelaxedComplementarity,
     *SEARCHES,
     RelaxedComplementarity,
@@ -104,7 +106,8 @@ class Plan:
         """One level of effort; the steps that would do more with more of it, and whether all is done."""
         further = []
         for step in steps:
-            outlook = self._run_step(run, step, level) if step.is_wanted(run) else Outlook.MORE
+            is_due = step.is_wanted(run) and not (step.is_dear and may_wait(run, level))
+            outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
             if outlook is Outlook.SETTLED:
                 return [], True
             if outlook is Outlook.MORE:

@@ -30,6 +30,7 @@ class RelaxedComplementarity(Step):
     name = "relaxed complementarity"
     family = "relaxed complementarity"
     comes_first = False
+    is_dear = True
 
     @classmethod
     def consider(cls, situation: Situation) -> RelaxedComplementarity | Omission | None:

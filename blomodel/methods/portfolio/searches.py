@@ -28,6 +28,8 @@ class SearchFromStarts(Step):
 
     n_starts: int
 
+    is_dear = True
+
     @abstractmethod
     def make_search(self, run: Run) -> Search:
         """The search from one start; another process makes its own."""

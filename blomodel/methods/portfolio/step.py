@@ -83,6 +83,7 @@ class Step(ABC):
     name: ClassVar[str]
     family: ClassVar[str] = ""
     is_last: ClassVar[bool] = False  # whether it is run once, after all levels of effort
+    is_dear: ClassVar[bool] = False  # whether it waits while descents on phi do well
     share: ClassVar[Share] = Share()
 
     @classmethod

@@ -90,6 +90,7 @@ class PenaltyFromTheEnd(Step):
     before: SingleLoop
 
     name = "reduced penalty from the end"
+    is_dear = True
     family = "penalty"
 
     @classmethod
@@ -130,6 +131,7 @@ class AroundTheBest(Step):
     search: SmoothedLowerLevel
 
     name = "searches around the best"
+    is_dear = True
 
     @classmethod
     def consider(cls, situation: Situation) -> AroundTheBest | None:

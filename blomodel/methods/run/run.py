@@ -299,30 +299,37 @@ class Run(Findings):
         if text not in self.notes:
             self.notes.append(text)
 
-    def propose(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
-        """Measure a point and keep it."""
-        candidate = self.measure(x, y, source)
+    def propose(
+        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+    ) -> Candidate:
+        """Measure a point and keep it; ``answer`` is the lower level's at x where it is known."""
+        candidate = self.measure(x, y, source, answer)
         self.keep(candidate)
         return candidate
 
-    def offer(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate | None:
+    def offer(
+        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+    ) -> Candidate | None:
         """Keep a lower answer at once if it is better than all points before; cheap where it is not."""
         value = float(self.model.f(x, y, self.p)[0])
         best = self.best()
         if not np.isfinite(value) or (best is not None and value >= best.value - EXACT * abs(value)):
             return None
-        return self.propose(x, y, source)
+        return self.propose(x, y, source, answer)
 
     def keep(self, candidate: Candidate) -> None:
         """Remember a candidate for the end of the run."""
         if np.isfinite(candidate.value):
             self.candidates.append(candidate)
 
-    def measure(self, x: np.ndarray, y: np.ndarray, source: str) -> Candidate:
-        """Value, violation and lower gap of a point."""
+    def measure(
+        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+    ) -> Candidate:
+        """Value, violation and lower gap of a point; the lower level is asked if need be."""
         model, p = self.model, self.p
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
-        answer, _ = self.solve_lower(x, y)
+        if answer is None or answer.status is not InnerStatus.OPTIMAL:
+            answer, _ = self.solve_lower(x, y)
         self.tried.append((x, answer.status))
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
         if answer.status.has_point:

@@ -9,6 +9,10 @@ from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.solvers.answer import InnerStatus
 
+DECADES = 50.0  # ratio of bounds from which a variable is spread by its logarithm
+EDGE = 0.05  # share of a range that the outermost starts keep from its ends
+FINE_POWER = 4.0  # of a share of a range that begins at zero
+
 Start = tuple[np.ndarray, np.ndarray]  # x and y, as vectors of the model
 
 
@@ -98,10 +102,7 @@ def spread(
     """Points of a Halton sequence in the box; an open side is closed at some distance from center."""
     if count <= 0:
         return []
-    reach = 5.0 * (1 + np.abs(center))
-    lower, upper = bounds
-    low = np.where(np.isfinite(lower), lower, np.minimum(center, upper) - reach)
-    high = np.where(np.isfinite(upper), upper, np.maximum(center, lower) + reach)
+    low, high = _closed_range(bounds, center)
     middle = (low + high) / 2
     if count == 1:
         return [middle]
@@ -131,3 +132,62 @@ def project_onto_x(run: Run, x: np.ndarray) -> np.ndarray:
         return np.clip(x, *run.model.bounds(run.p))
     nearest = nearest_allowed(run, x)
     return x if nearest is None else nearest[0]
+
+
+def _closed_range(
+    bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds, an open side closed at some distance from center."""
+    reach = 5.0 * (1 + np.abs(center))
+    lower, upper = bounds
+    low = np.where(np.isfinite(lower), lower, np.minimum(center, upper) - reach)
+    high = np.where(np.isfinite(upper), upper, np.maximum(center, lower) + reach)
+    return low, high
+
+
+def _at_shares(
+    bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, shares: np.ndarray, is_fine: np.ndarray
+) -> np.ndarray:
+    """Points at shares of the range: of its logarithm where it spans decades.
+
+    Where a range begins at zero, or is wide on one side of it, no decade is the first: then ``is_fine``
+    points take a power of the share, so that small values are met too.
+    """
+    low, high = _closed_range(bounds, center)
+    points = low + shares * (high - low)
+    spans = (low > 0) & (high > DECADES * low)
+    ratio = np.where(spans, high, 1.0) / np.where(spans, low, 1.0)
+    points = np.where(spans, np.where(spans, low, 1.0) * ratio**shares, points)
+    mirrored = (high < 0) & (low < DECADES * high)
+    ratio = np.where(mirrored, low, 1.0) / np.where(mirrored, high, 1.0)
+    points = np.where(mirrored, np.where(mirrored, high, 1.0) * ratio ** (1 - shares), points)
+    from_zero = low == 0
+    return np.where(from_zero & is_fine[:, None], high * shares**FINE_POWER, points)
+
+
+def spread_by_scale(
+    bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int, seed: int
+) -> list[np.ndarray]:
+    """Points of a Halton sequence in the box, by logarithms where the bounds span decades."""
+    if count <= 0:
+        return []
+    from scipy.stats import qmc
+
+    sample = qmc.Halton(len(center), rng=np.random.default_rng(seed)).random(count)
+    return list(_at_shares(bounds, center, sample, np.arange(count) % 2 == 1))
+
+
+def diagonal(
+    bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int, level: int
+) -> list[np.ndarray]:
+    """Points at which all variables stand at the same share of their range, finer at each level.
+
+    In many dimensions scattered points all look alike; these differ in what often matters most, whether
+    the variables are small or large together.
+    """
+    parts = (count - 1) * 2**level
+    numbers = np.arange(parts + 1) if level == 0 else np.arange(1, parts, 2)
+    shares = EDGE + (1 - 2 * EDGE) * numbers / parts
+    shares = shares[np.argsort(np.abs(shares - 0.5), kind="stable")]  # the middle first
+    sample = np.repeat(shares[:, None], len(center), axis=1)
+    return list(_at_shares(bounds, center, sample, np.zeros(len(shares), bool)))

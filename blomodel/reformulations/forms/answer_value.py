@@ -26,10 +26,19 @@ class AnswerEvaluation:
     x: np.ndarray
     value: float  # infinite where there is no lower answer
     gradient: np.ndarray  # zero where there is none
-    y: np.ndarray
-    lower_status: InnerStatus
+    answer: Answer  # of the lower level
     has_gradient: bool
     is_smooth: bool  # whether the gradient is that of phi, not of one of several pieces
+
+    @property
+    def y(self) -> np.ndarray:
+        """The lower answer."""
+        return self.answer.y
+
+    @property
+    def lower_status(self) -> InnerStatus:
+        """How the lower solve ended."""
+        return self.answer.status
 
     @property
     def is_finite(self) -> bool:
@@ -68,17 +77,14 @@ class AnswerValue:
         n_x = model.x.size
         if not np.isfinite(slope).all():
             return self._without_gradient(x, value, answer)
-        adjoint = model.lower_program.solution_adjoint(
-            x, p, answer, slope[n_x:], keeps_weak=keeps_weak
-        )
+        adjoint = model.lower_program.solution_adjoint(x, p, answer, slope[n_x:], keeps_weak=keeps_weak)
         if adjoint is None:
             return self._without_gradient(x, value, answer)
         return AnswerEvaluation(
             x=x,
             value=value,
             gradient=slope[:n_x] + adjoint.gradient,
-            y=answer.y,
-            lower_status=answer.status,
+            answer=answer,
             has_gradient=True,
             is_smooth=adjoint.is_smooth,
         )
@@ -88,8 +94,7 @@ class AnswerValue:
             x=x,
             value=value,
             gradient=np.zeros(x.size),
-            y=answer.y,
-            lower_status=answer.status,
+            answer=answer,
             has_gradient=False,
             is_smooth=False,
         )

@@ -64,33 +64,36 @@ def nonconvex_below():
 TREE, SMOOTHED, CUTS = "tree over KKT pieces", "smoothed lower level", "value cuts"
 PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
 LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
-RELAXED = "relaxed complementarity"
+PHI, RELAXED = "descent on phi", "relaxed complementarity"
 AROUND, CHOICE = "searches around the best", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
-    "few pairs": (quadratic, [TREE, SMOOTHED, RELAXED, CUTS, CHOICE]),
+    "few pairs": (quadratic, [TREE, PHI, SMOOTHED, RELAXED, CUTS, CHOICE]),
     "few pairs, coupled above": (
         lambda: quadratic(above=lambda x, y: (cp.sum(x + y) <= 3,)),
         [TREE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
     ),
-    "no pairs": (lambda: quadratic(below=lambda x, y: ()), [TREE, EXACT_PENALTY, RELAXED, CUTS, CHOICE]),
-    "many pairs": (lambda: quadratic(2, 45), [SMOOTHED, RELAXED, CHOICE]),
-    "many pairs and variables": (lambda: quadratic(35, 45), [RELAXED, SMOOTHED, AROUND, CHOICE]),
-    "large pieces": (lambda: quadratic(2, 460), [RELAXED, PENALTY, CHOICE]),
+    "no pairs": (
+        lambda: quadratic(below=lambda x, y: ()),
+        [TREE, PHI, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
+    ),
+    "many pairs": (lambda: quadratic(2, 45), [PHI, SMOOTHED, RELAXED, CHOICE]),
+    "many pairs and variables": (lambda: quadratic(35, 45), [PHI, RELAXED, SMOOTHED, AROUND, CHOICE]),
+    "large pieces": (lambda: quadratic(2, 460), [PHI, RELAXED, PENALTY, CHOICE]),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
-        [TREE, SMOOTHED, RELAXED, CUTS, CHOICE],
+        [TREE, PHI, SMOOTHED, RELAXED, CUTS, CHOICE],
     ),
     "nonconvex above": (
         lambda: quadratic(f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y))),
-        [PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, PENALTY, RELAXED, CUTS, CHOICE],
     ),
     "exponentials": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.sum(cp.exp(y))),
-        [PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, PENALTY, RELAXED, CUTS, CHOICE],
     ),
-    "norms": (lambda: group_lasso(6), [LOOP, POLISH, CUTS, CHOICE]),
-    "many norms": (lambda: group_lasso(120), [LOOP, CHOICE]),
+    "norms": (lambda: group_lasso(6), [PHI, LOOP, POLISH, CUTS, CHOICE]),
+    "many norms": (lambda: group_lasso(120), [PHI, LOOP, CHOICE]),
     "matrix below": (matrix_below, [PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
     "nonconvex below": (nonconvex_below, [CUTS]),
@@ -139,7 +142,7 @@ def test_a_step_that_settles_the_problem_is_the_last(monkeypatch):
         monkeypatch.setattr(member, "run", settle_with_the_second)
         monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
     problem.plan().run(new_run(problem))
-    assert run_steps == [TREE, SMOOTHED]
+    assert run_steps == [TREE, PHI]
 
 
 def test_the_last_resort_waits_for_the_others_to_fail():
@@ -198,9 +201,10 @@ def test_kinks_are_told_with_their_variables():
 
 def test_the_number_of_starts_can_be_given():
     problem = quadratic(2, 45)
-    assert problem.plan().steps[0].n_starts == default_number_of_starts(2) == 10
+    search = next(step for step in problem.plan().steps if step.name == SMOOTHED)
+    assert search.n_starts == default_number_of_starts(2) == 10
     plan = problem.plan(n_starts=4)
-    assert plan.steps[0].n_starts == 4
+    assert [step.n_starts for step in plan.steps if step.name in (PHI, SMOOTHED)] == [4, 4]
     assert plan == make_plan(problem.model, np.zeros(0), 4)
     assert plan == create_method("auto", {"n_starts": 4}).plan(problem.model, np.zeros(0))
 

@@ -1,0 +1,172 @@
+"""The step of ``auto`` that descends on phi(x) = f(x, y*(x)) from several starts.
+
+Where it applies a descent costs a small part of what the other searches cost, so that it comes early and
+from several starts. Short descents from all of them come first; only the best go on to the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blomodel.basics import limits
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
+from blomodel.methods.portfolio.step import Omission, Outlook, Step
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import diagonal, nearest_allowed, spread_by_scale
+from blomodel.methods.search.answer_descent import AnswerDescent
+from blomodel.methods.search.pieces import choose_optimistically
+from blomodel.reformulations.forms.answer_value import AnswerEvaluation
+
+DIAGONAL = 5  # starts at which all variables stand at one share of their range
+SCATTERED = 3  # further ones, spread over the range
+SHORT, LONG = 25, 300  # quasi-Newton steps of a first descent, and of one that goes on
+FINISHED = 3  # descents of a level that go on to the end
+ENOUGH = 3  # descents that moved and ended at the best value confirm each other
+SAME = 1e-6  # relative: ends whose values differ by less are one
+LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
+WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
+
+
+@dataclass
+class Descents:
+    """What the descents of a run have shown."""
+
+    size: int  # unknowns of the KKT conditions
+    n_x: int
+    is_smooth: bool = False  # whether phi has had no kink where it was asked for
+    ends: list[float] = field(default_factory=list)  # of descents that moved
+    has_stalled: bool = False  # whether the last level has brought next to nothing
+
+    @property
+    def best(self) -> float:
+        """The best value of a descent."""
+        return min(self.ends, default=np.inf)
+
+    @property
+    def n_agreeing(self) -> int:
+        """How many of them have ended at the best value."""
+        return sum(end <= self.best + SAME * (1 + abs(self.best)) for end in self.ends)
+
+    @property
+    def are_unanimous(self) -> bool:
+        """Whether so many have ended at the best value, and so few elsewhere, that this is enough."""
+        return self.n_agreeing >= max(ENOUGH, 0.5 * len(self.ends))
+
+    def note_level(self, before: float) -> None:
+        """Whether a level that began with a best value has paid."""
+        typical = float(np.median(self.ends)) if self.ends else np.inf
+        gain = before - self.best
+        self.has_stalled = bool(np.isfinite(before) and gain <= LITTLE * max(typical - self.best, 0.0))
+
+
+def descents_of(run: Run) -> Descents | None:
+    """What the descents of this run have shown; None before the first."""
+    record: list[Descents] = run.once(Descents, list)
+    return record[0] if record else None
+
+
+def are_confirmed(run: Run) -> bool:
+    """Whether descents from several starts ended at the best point, or many could not improve it."""
+    descents, best = descents_of(run), run.best()
+    if descents is None or best is None:
+        return False
+    if best.value < descents.best - SAME * (1 + abs(best.value)):
+        return False  # another idea has found a better point
+    is_exhausted = descents.is_smooth and descents.has_stalled
+    return descents.n_agreeing >= ENOUGH or is_exhausted
+
+
+def may_wait(run: Run, level: int) -> bool:
+    """Whether searches that cost much more than descents may wait for the next levels of effort.
+
+    They do where several descents agree, or phi is smooth and x has so many variables that one more
+    start of a dear search is worth less than many descents. Small problems run everything at once.
+    """
+    descents = descents_of(run)
+    if descents is None or level >= WAITING_LEVELS or limits.EVERY_SEARCH.allows(descents.size):
+        return False
+    is_wide = not limits.SIX_STARTS.allows(descents.n_x)
+    return are_confirmed(run) or (is_wide and descents.is_smooth and bool(descents.ends))
+
+
+@dataclass(frozen=True)
+class AnswerDescents(Step):
+    """Descent on phi from several starts."""
+
+    size: int
+    n_starts: int
+
+    name = "descent on phi"
+    family = "descent on phi"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> AnswerDescents | Omission | None:
+        """For lower levels whose answer has a derivative, and upper constraints on x alone."""
+        if situation.model.x.size == 0:
+            return None
+        reason = AnswerDescent.why_not(situation.model)
+        if reason is not None:
+            return Omission(cls.name, reason)
+        return cls(situation.size, situation.wanted or 1 + DIAGONAL + SCATTERED)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"f(x, y*(x)) by its implicit gradient from up to {self.n_starts} starts, {SHORT} steps "
+            f"each, and to the end from the best {FINISHED}"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Descend from the starts of this level; there are always more."""
+        record: list[Descents] = run.once(Descents, list)
+        if not record:
+            record.append(Descents(self.size, run.model.x.size))
+        descents = record[0]
+        before = descents.best
+        descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
+        unfinished: list[AnswerEvaluation] = []
+        for start in self._starts(run, descent, level):
+            end = descent.descend(start, SHORT, crosses_kinks=False)
+            if end is None:
+                continue
+            has_moved = np.abs(end.x - start).max(initial=0) > 1e-6 * (1 + np.abs(start).max(initial=0))
+            if not descent.has_ended:
+                unfinished.append(end)
+            elif has_moved:
+                descents.ends.append(end.value)
+            if not end.has_gradient:  # what the upper level likes best of several lower answers
+                choose_optimistically(run, end.x)
+            if is_proven_best(run):
+                return Outlook.DONE
+            if descents.are_unanimous:
+                break
+        unfinished.sort(key=lambda end: end.value)
+        for end in unfinished[:FINISHED]:
+            if not descents.are_unanimous:
+                last = descent.descend(end.x, LONG)
+                descents.ends.append(end.value if last is None else last.value)
+        descents.is_smooth = descent.is_smooth
+        descents.note_level(before)
+        return Outlook.MORE if descents.ends else Outlook.DONE
+
+    def _starts(self, run: Run, descent: AnswerDescent, level: int) -> list[np.ndarray]:
+        model, bounds = run.model, descent.bounds
+        n = model.x.size
+        wishes: list[np.ndarray] = []
+        if level == 0 and run.start is not None:
+            wishes.append(run.start[0])
+        center = run.start[0] if run.start is not None else np.zeros(n)
+        if level == 0:
+            wishes.append(np.clip(np.zeros(n), *bounds))
+        first = 0 if level == 0 else SCATTERED * 2 ** (level - 1)
+        scattered = spread_by_scale(bounds, center, SCATTERED * 2**level, run.seed)[first:]
+        along = diagonal(bounds, center, DIAGONAL, level) if n > 1 else []
+        wishes = [*wishes, *along, *scattered][: self.n_starts * 2**level]
+        if descent.has_box:
+            return wishes
+        allowed = (nearest_allowed(run, wish) for wish in wishes)
+        return [start[0] for start in allowed if start is not None]

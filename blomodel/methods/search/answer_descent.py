@@ -1,0 +1,110 @@
+"""Descent on phi(x) = f(x, y*(x)): every better lower answer on the way is offered at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import has_only_bounds
+from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
+from blomodel.methods.search.kinked_descent import minimise_across_kinks
+from blomodel.model.model import Model
+from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
+
+SLOPE = 1e-8  # relative slope, within the bounds, at which descent stops
+STALLED = 1e-4  # relative slope above which an end is a kink, not a smooth minimum
+SOURCE = "descent on phi"
+
+
+class AnswerDescent:
+    """Quasi-Newton descent on phi from one x after another.
+
+    Attributes
+    ----------
+    is_smooth : bool
+        Whether phi has had a gradient wherever it was asked for, and no kink.
+    has_ended : bool
+        Whether the last descent came to an end of its own, before its steps were used up.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.phi = run, AnswerValue(run.model, run.p)
+        self.has_box = has_only_bounds(run)
+        self.bounds = run.model.bounds(run.p)
+        self.is_smooth = self.has_ended = True
+        self._best = np.inf  # of the descent at work
+
+    @staticmethod
+    def why_not(model: Model) -> str | None:
+        """What keeps descent in x alone from this problem; None where nothing does."""
+        if model.x.size == 0:
+            return "there is no upper variable"
+        if not model.conditions.multipliers_are_unknowns:
+            return "the upper level uses multipliers of the lower one, which need not be unique"
+        if model.coupling_constraints:
+            return "an upper constraint holds y, which descent in x alone would not keep"
+        return AnswerValue.why_not(model)
+
+    def evaluate(self, x: np.ndarray) -> AnswerEvaluation:
+        """Phi at x; what is better than all before is kept."""
+        run = self.run
+        run.check_limits()
+        run.evaluations += 1
+        found = self.phi(x)
+        if not found.is_finite:
+            run.tried.append((found.x, found.lower_status))
+            return found
+        self.is_smooth &= found.has_gradient and found.is_smooth
+        run.offer(found.x, found.y, SOURCE, found.answer)
+        if found.value < self._best:
+            self._best = found.value
+            run.step(x=found.x, value=found.value)
+        return found
+
+    def descend(
+        self, x: np.ndarray, max_steps: int, *, crosses_kinks: bool = True
+    ) -> AnswerEvaluation | None:
+        """The best point of the descent from x; None where the lower level has no answer there.
+
+        Parameters
+        ----------
+        max_steps : int
+            Quasi-Newton steps; as many evaluations follow at most where the end is a kink.
+        crosses_kinks : bool
+            Whether a descent that ended at a kink goes on there.
+        """
+        self._best, self.has_ended = np.inf, True
+        first = self.evaluate(np.clip(x, *self.bounds) if self.has_box else x)
+        if not first.is_finite:
+            return None
+        if not first.has_gradient:
+            return first
+        tolerance = SLOPE * (1 + np.abs(first.gradient).max(initial=0))
+        if not self.has_box:
+            end = minimise_in_set(
+                self.evaluate, first, self.run, tolerance=tolerance, max_iterations=max_steps
+            )
+            self.has_ended = self._is_stationary(end, first)
+            return end if end.value < first.value else first
+        again = [first]  # the descent asks for the start once more
+
+        def evaluate(point: np.ndarray) -> AnswerEvaluation:
+            return again.pop() if again else self.evaluate(point)
+
+        end = minimise_in_box(
+            evaluate, first.x, self.bounds, tolerance=tolerance, max_iterations=max_steps
+        )
+        self.has_ended = self._is_stationary(end, first)
+        if self.has_ended or not crosses_kinks:
+            return end
+        return minimise_across_kinks(
+            self.evaluate, end, self.bounds, max_evaluations=max_steps, seed=self.run.seed
+        )
+
+    def _is_stationary(self, end: AnswerEvaluation, first: AnswerEvaluation) -> bool:
+        return not end.has_gradient or self.slope_at(end) <= STALLED * (1e-3 + self.slope_at(first))
+
+    def slope_at(self, point: AnswerEvaluation) -> float:
+        """The largest slope that bounds do not hold back."""
+        moved = np.clip(point.x - point.gradient, *self.bounds) - point.x
+        return float(np.abs(moved).max(initial=0))
