@@ -41,7 +41,7 @@ class Limit:
 TREE_PAIRS = Limit(
     40,
     "complementarity pairs",
-    "beyond it, the tree over the KKT pieces would seldom end within its seconds",
+    "beyond it, the tree over the KKT pieces seldom ends soon, so that searches from starts go first",
 )
 TREE_PAIRS_OF_A_STEP = Limit(
     20,

@@ -46,17 +46,19 @@ class Tree:
         deadline: Deadline = NEVER,
         gap: float = 1e-8,
         stop: Callable[[], bool] | None = None,
+        found: Callable[[Vector], None] | None = None,
         first_improvement: bool = False,
     ) -> None:
         self.pieces = pieces
         self.node_limit, self.deadline, self.gap = node_limit, deadline, gap
-        self.stop, self.first_improvement = stop, first_improvement
+        self.stop, self.found, self.first_improvement = stop, found, first_improvement
         self.z: Vector | None = None
         self.value = np.inf
         self.unresolved = np.inf  # least bound of the pieces the convex solver could not decide
         self.pruned = np.inf  # least bound of the nodes cut off: at least the cutoff
         self.is_unbounded = False
         self.has_improved = False
+        self.heap: list[_Node] = []  # open nodes
         self.serial = itertools.count()
         self.solved_before = pieces.solved
         self.nodes = 0
@@ -75,9 +77,16 @@ class Tree:
 
     def search(self, sides: Sides) -> ComplementarityResult:
         """Search all pieces that agree with the sides already chosen in ``sides``."""
-        heap: list[_Node] = []
-        node: _Node | None = _Node(-np.inf, 0, next(self.serial), sides)
-        halted = False
+        self.begin(sides)
+        return self.go_on()
+
+    def begin(self, sides: Sides) -> None:
+        """Look at nothing yet; ``go_on`` then searches the pieces that agree with ``sides``."""
+        self.heap = [_Node(-np.inf, 0, next(self.serial), sides)]
+
+    def go_on(self) -> ComplementarityResult:
+        """Search from the open nodes until none is left or a limit is met; may be called again."""
+        heap, node, halted = self.heap, None, False
         while True:
             if node is None:
                 if not heap or heap[0].bound >= self.cutoff:
@@ -87,7 +96,15 @@ class Tree:
                 heapq.heappush(heap, node)
                 halted = True
                 break
-            children = self._expand(node)
+            try:
+                children = self._expand(node)
+            except BaseException:
+                heapq.heappush(heap, node)  # what was not decided stays open
+                raise
+            if children is None:
+                heapq.heappush(heap, node)
+                halted = True
+                break
             if self.is_unbounded or (self.first_improvement and self.has_improved):
                 halted = True
                 # What is left unexplored bounds the answer no better than this node does.
@@ -97,7 +114,7 @@ class Tree:
             if children:
                 node = children[0]
                 heapq.heappush(heap, children[1])
-        return self._result(heap, halted)
+        return self._result(halted)
 
     def _must_halt(self) -> bool:
         return (
@@ -106,13 +123,17 @@ class Tree:
             or (self.stop is not None and bool(self.stop()))
         )
 
-    def _result(self, heap: list[_Node], halted: bool) -> ComplementarityResult:
-        solved = self.pieces.solved - self.solved_before
+    @property
+    def bound(self) -> float:
+        """No piece holds a point with a smaller value."""
+        left = self.heap[0].bound if self.heap else np.inf
+        return min(self.unresolved, self.pruned, left, self.value)
+
+    def _result(self, halted: bool) -> ComplementarityResult:
+        solved, bound = self.pieces.solved - self.solved_before, self.bound
         status = ComplementarityStatus
         if self.is_unbounded:
             return ComplementarityResult(None, -np.inf, -np.inf, status.UNBOUNDED, solved)
-        left = heap[0].bound if heap else np.inf
-        bound = min(self.unresolved, self.pruned, left, self.value)
         if np.isfinite(self.value) and bound >= self.cutoff:
             return ComplementarityResult(self.z, self.value, bound, status.OPTIMAL, solved)
         if not halted and not np.isfinite(self.value):
@@ -121,8 +142,11 @@ class Tree:
             return ComplementarityResult(None, np.inf, bound, status.FAILED, solved)
         return ComplementarityResult(self.z, self.value, bound, status.LIMIT, solved)
 
-    def _expand(self, node: _Node) -> list[_Node]:
-        """Solve the relaxation of a node; return its children, the more promising one first."""
+    def _expand(self, node: _Node) -> list[_Node] | None:
+        """Solve the relaxation of a node; return its children, the more promising one first.
+
+        None where the deadline came before an answer.
+        """
         self.nodes += 1
         pieces, sides = self.pieces, node.sides
         free = np.flatnonzero(sides == FREE)
@@ -133,6 +157,8 @@ class Tree:
         if answer.status is InnerStatus.INFEASIBLE:
             return []
         if answer.status is InnerStatus.FAILED:
+            if self.deadline.is_over:
+                return None
             if free.size == 0:
                 self.unresolved = min(self.unresolved, node.bound)
                 return []
@@ -222,3 +248,5 @@ class Tree:
             return
         self.has_improved = True
         self.offer(answer.y, answer.value)
+        if self.found is not None:
+            self.found(answer.y)

@@ -15,7 +15,7 @@ from blomodel.methods.portfolio.effort import Effort, is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Outlook, Step
-from blomodel.methods.portfolio.steps import Tree
+from blomodel.methods.portfolio.trees import Tree
 from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run
 from blomodel.model.model import Model

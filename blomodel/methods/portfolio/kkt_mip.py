@@ -18,9 +18,8 @@ from blomodel.methods.run.parallel import Search, Task
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import find_starts
-from blomodel.methods.search.pieces import exact_pieces
+from blomodel.methods.search.piece_tree import piece_tree
 from blomodel.methods.search.spatial import SpatialTree
-from blomodel.reformulations.forms.duality_rows import with_duality_rows
 from blomodel.reformulations.forms.pieces import convex_objective
 
 FIRST_STARTS = 6  # searches for a first point where boxes are divided
@@ -102,18 +101,11 @@ class KktMip:
         if not has_exact_pieces(run):
             self._divide_boxes(run, max_nodes)
             return
-        exact = exact_pieces(run)
         if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs) and run.model.x.size:
             self._search_first(run)
             if run.is_infeasible:
                 return
-            exact.qp = with_duality_rows(exact.qp, run.model, run.p)
-        exact.solve_globally(
-            run,
-            node_limit=max_nodes,
-            seconds=np.inf,
-            gap=self.gap,
-        )
+        piece_tree(run, gap=self.gap).go_on(run, max_nodes)
         if run.best() is not None and np.isfinite(run.bound):
             run.note(f"{run.bound_source}; no feasible point lies below {run.bound:.9g}")
 

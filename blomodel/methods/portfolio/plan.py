@@ -28,8 +28,8 @@ from blomodel.methods.portfolio.steps import (
     LowerAnswer,
     PenaltyFromTheEnd,
     Rescue,
-    Tree,
 )
+from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.text.layout import columns
@@ -43,6 +43,7 @@ MEMBERS: tuple[type[Step], ...] = (
     AnswerDescents,
     EarlyRelaxedComplementarity,
     *SEARCHES,
+    TreeAfterSearch,
     RelaxedComplementarity,
     PenaltyFromTheEnd,
     AroundTheBest,

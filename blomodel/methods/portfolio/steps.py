@@ -1,4 +1,4 @@
-"""The steps before and after the search from starts: the tree, polish, a last resort, the choice."""
+"""The steps before and after the search from starts: polish, a last resort, the choice."""
 
 from __future__ import annotations
 
@@ -15,46 +15,10 @@ from blomodel.methods.portfolio.start_search import (
     is_proven_best,
     search_around_the_best,
 )
-from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.pieces import answer_below, choose_optimistically, exact_pieces
+from blomodel.methods.search.pieces import answer_below, choose_optimistically
 from blomodel.methods.value_cuts import ValueCuts
-
-
-@dataclass(frozen=True)
-class Tree(Step):
-    """Branch and bound over the KKT pieces."""
-
-    n_pairs: int
-    source: str
-
-    name = "tree over KKT pieces"
-    family = "tree"
-    share = Share(seconds=4.0)
-
-    @classmethod
-    def consider(cls, situation: Situation) -> Tree | Omission:
-        """For exact pieces and few pairs."""
-        if situation.objective is None:
-            return Omission(cls.name, situation.why_no_pieces)
-        n_pairs = situation.model.n_pairs
-        if not limits.TREE_PAIRS.allows(n_pairs):
-            return Omission.by_size(cls.name, n_pairs, limits.TREE_PAIRS)
-        return cls(n_pairs, situation.objective.source)
-
-    @property
-    def text(self) -> str:
-        """What it does and why."""
-        return (
-            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs), on "
-            f"which the upper objective is a convex quadratic ({self.source}); where it ends, the "
-            "optimum is proven and nothing follows"
-        )
-
-    def run(self, run: Run, level: int) -> Outlook:
-        """Branch until the bound meets the value."""
-        is_settled = exact_pieces(run).solve_globally(run, seconds=self.share.of(run))
-        return Outlook.SETTLED if is_settled else Outlook.DONE
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from blomodel.reformulations.forms.pieces import (
 )
 from blomodel.solvers.complementarity import (
     ComplementarityResult,
-    ComplementarityStatus,
     piece_multipliers,
     solve_globally,
     solve_locally,
@@ -47,36 +46,6 @@ class ExactPieces:
         self.constant = objective.constant
         self.best: np.ndarray | None = None  # of the points that the walks found
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
-
-    def solve_globally(
-        self, run: Run, *, seconds: float, node_limit: float = 4000, gap: float = 1e-8
-    ) -> bool:
-        """Branch and bound over all pieces, from the best point known; True when that settles it."""
-        result = solve_globally(
-            self.qp,
-            incumbent=self.best,
-            node_limit=node_limit,
-            deadline=run.deadline.earlier(seconds),
-            gap=gap,
-        )
-        run.evaluations += result.nodes
-        if np.isfinite(result.bound) and self.constant + result.bound > run.bound:
-            run.bound = self.constant + result.bound
-            run.bound_source = f"branch and bound over KKT pieces, {result.nodes} nodes"
-        if result.status is ComplementarityStatus.INFEASIBLE:
-            run.is_infeasible = True
-            run.note(f"none of the pieces of the KKT conditions has a point ({result.nodes} nodes)")
-            return True
-        if result.status is ComplementarityStatus.UNBOUNDED:
-            run.is_unbounded = True
-            run.note("the upper objective falls without limit on a piece of the KKT conditions")
-            return True
-        if result.z is None:
-            return False
-        x, y, _ = self.split(result.z)
-        candidate = run.propose(x, y, "branch and bound over pieces")
-        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
-        return result.status is ComplementarityStatus.OPTIMAL and run.is_acceptable(candidate)
 
     def improve(
         self,

@@ -1,0 +1,95 @@
+"""Branch and bound over the exact pieces of a problem, in portions that follow each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blomodel.basics import limits
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.pieces import ExactPieces, exact_pieces
+from blomodel.reformulations.forms.duality_rows import with_duality_rows
+from blomodel.solvers.complementarity import ComplementarityStatus
+from blomodel.solvers.complementarity_tree import Tree
+
+PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
+SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
+GAP = 1e-8  # relative difference of value and bound at which the tree ends
+
+
+class PieceTree:
+    """One tree of a run: it goes on from its open nodes, and its bound and points are kept at once.
+
+    Points that other parts of the run have found cut it off.
+    """
+
+    def __init__(self, run: Run, exact: ExactPieces, *, gap: float = GAP) -> None:
+        self.exact = exact
+        qp = exact.qp
+        if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs):
+            qp = with_duality_rows(qp, run.model, run.p)
+        self.pieces = qp.pieces
+        self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
+        self.tree.begin(self.pieces.free_sides)
+        self.has_ended = False
+
+    def go_on(self, run: Run, nodes: float) -> bool:
+        """Look at so many further nodes; True when the problem is settled."""
+        tree = self.tree
+        self._use_the_best(run)
+        end = tree.nodes + nodes
+        while not self.has_ended and tree.nodes < end:
+            tree.node_limit = min(end, tree.nodes + PORTION)
+            tree.deadline = run.deadline
+            solved_before = self.pieces.solved
+            result = tree.go_on()
+            run.evaluations += self.pieces.solved - solved_before
+            self._record_bound(run)
+            if result.status is ComplementarityStatus.INFEASIBLE:
+                run.is_infeasible = True
+                run.note(f"none of the pieces of the KKT conditions has a point ({tree.nodes} nodes)")
+                return True
+            if result.status is ComplementarityStatus.UNBOUNDED:
+                run.is_unbounded = True
+                run.note("the upper objective falls without limit on a piece of the KKT conditions")
+                return True
+            if tree.deadline.is_over or tree.nodes < tree.node_limit:
+                self.has_ended = not tree.deadline.is_over
+                break
+        run.check_limits()
+        return self.has_ended and self._is_proven(run)
+
+    def _is_proven(self, run: Run) -> bool:
+        """Whether the tree ended at a point that the run accepts."""
+        best = run.best()
+        tree = self.tree
+        if best is None or not np.isfinite(tree.value) or tree.bound < tree.cutoff:
+            return False
+        return best.value <= run.bound + run.tolerance * (1 + abs(best.value))
+
+    def _record_bound(self, run: Run) -> None:
+        bound = self.exact.constant + self.tree.bound
+        bound -= SAFE * (1 + abs(bound))
+        if np.isfinite(bound) and bound > run.bound:
+            run.bound = bound
+            run.bound_source = f"branch and bound over KKT pieces, {self.tree.nodes} nodes"
+
+    def _take(self, run: Run, z: np.ndarray) -> None:
+        """Keep a point that the tree has found."""
+        x, y, _ = self.exact.split(z)
+        candidate = run.propose(x, y, "branch and bound over pieces")
+        run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
+
+    def _use_the_best(self, run: Run) -> None:
+        """Cut off with the best point of the whole run, made exact on its piece."""
+        best, exact = run.best(), self.exact
+        if best is not None and best.value < exact.constant + self.tree.value:
+            answer = run.model.lower_program.solve(best.x, run.p)
+            if answer.status.has_point:
+                exact.improve(run, best.x, best.y, run.model.split_duals(answer.duals), False)
+        if exact.best is not None:
+            self.tree.offer(exact.best, exact.qp.objective(exact.best))
+
+
+def piece_tree(run: Run, *, gap: float = GAP) -> PieceTree:
+    """The tree of a run's problem, which its parts share."""
+    return run.once(PieceTree, lambda: PieceTree(run, exact_pieces(run), gap=gap))
