@@ -39,8 +39,9 @@ class Tree(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs), on "
-            f"which the upper objective is a convex quadratic ({self.source}); {self.first_nodes:,} nodes, "
+            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} "
+            f"pairs), on which the upper objective is a convex quadratic ({self.source}); "
+            f"{self.first_nodes:,} nodes, "
             "then twice as many at each level; where it ends, the optimum is proven and nothing follows"
         )
 
