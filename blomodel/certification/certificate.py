@@ -46,6 +46,15 @@ class Certificate:
         With several followers: each one's own lower gap, by its name.
     reasons : tuple of str
         Why the claim is what it is.
+    tolerated_objective : tuple of float or None
+        The least and the largest upper objective over the lower answers at x that the tolerance
+        allows; None: not known.
+    tolerated_by : str
+        How these two were found.
+    descent : array or None
+        A move of the upper variables, flattened, along which f seems to improve.
+    y : array or None
+        The lower answer that the certificate is about, where it replaces the one that was given.
     """
 
     claim: Status
@@ -64,6 +73,18 @@ class Certificate:
     reasons: tuple[str, ...]
     multipliers: dict[int, np.ndarray] = field(repr=False)
     follower_gaps: dict[str, float] = field(default_factory=dict)
+    tolerated_objective: tuple[float, float] | None = None
+    tolerated_by: str = ""
+    descent: np.ndarray | None = field(default=None, repr=False)
+    y: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def hidden(self) -> float:
+        """How much of the upper objective the tolerated lower gap can hide; zero where not known."""
+        if self.tolerated_objective is None:
+            return 0.0
+        least, largest = self.tolerated_objective
+        return largest - least
 
     def __str__(self) -> str:
         from blomodel.certification.certificate_text import format_certificate

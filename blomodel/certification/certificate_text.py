@@ -11,6 +11,8 @@ from blomodel.text.layout import number
 if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
 
+VISIBLE = 1e-2  # share of f that the tolerated gap must hide to be mentioned
+
 
 def format_certificate(certificate: Certificate) -> str:
     """One line for each check, then the claim and why."""
@@ -26,6 +28,9 @@ def format_certificate(certificate: Certificate) -> str:
         f"   (lower value {c.lower_value:.8g} by {c.checked_by})",
         f"  lower answer unique    {unique}",
     ]
+    if shows_tolerated(c) and c.tolerated_objective is not None:
+        least, largest = c.tolerated_objective
+        lines.append(f"  f of tolerated answers {least:.6g} to {largest:.6g}   ({c.tolerated_by})")
     for name, gap in c.follower_gaps.items():
         lines.append(f"  gap of {name:<15} {max(gap, 0.0):.2e}   {_verdict(gap, c)} {limit}")
     if c.stationarity is not None:
@@ -36,6 +41,12 @@ def format_certificate(certificate: Certificate) -> str:
     for position, reason in enumerate(c.reasons):
         lines.append((title if position == 0 else " " * len(title)) + reason)
     return "\n".join(lines)
+
+
+def shows_tolerated(certificate: Certificate) -> bool:
+    """Whether the tolerated lower gap hides enough of f to be mentioned."""
+    c = certificate
+    return c.tolerated_objective is not None and c.hidden > VISIBLE * (1 + abs(c.objective))
 
 
 def _verdict(figure: float, certificate: Certificate) -> str:
@@ -53,6 +64,10 @@ def certificate_html(certificate: Certificate) -> str:
         ("lower value", number(c.lower_value, 8), f"by {escape(c.checked_by)}"),
         ("lower answer unique", *_uniqueness(c.lower_is_unique)),
     ]
+    if shows_tolerated(c) and c.tolerated_objective is not None:
+        least, largest = c.tolerated_objective
+        span = f"{number(least, 6)} to {number(largest, 6)}"
+        rows.append(("f of tolerated answers", span, escape(c.tolerated_by)))
     if c.stationarity is not None:
         rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
     if c.bound is not None:

@@ -18,6 +18,7 @@ from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.surroundings import Place, look_around
+from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.compiler.expressions.attributes import has_attributes
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point, read_level
@@ -66,22 +67,33 @@ def certify_point(
     bound: float | None = None,
     bound_source: str = "",
     deadline: Deadline = NEVER,
+    adopts_exact_answer: bool = False,
 ) -> Certificate:
     """Check a point of ``problem.levels``. ``bound`` is for the minimised upper objective.
 
-    After ``deadline`` nothing is claimed beyond feasibility.
+    After ``deadline`` nothing is claimed beyond feasibility. ``adopts_exact_answer``: where the lower
+    answer is unique, it takes the place of the point's y.
     """
     checks = _measure(problem, point, deadline)
     lower = checks.lower
     reasons = _objections(problem, checks, tolerance)
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
+    tolerated, descent, exact_y = None, None, None
     if accepted:
         unique, facts = _study(problem, point.x, point.y, lower, deadline)
         stationarity = facts.stationarity
-        distance = None
-        if bound is not None:
-            distance = (problem.sign * checks.objective - bound) / (1 + abs(bound))
+        if facts.direction is not None:
+            descent = facts.direction[: point.x.size]
+        if adopts_exact_answer and unique and facts.y is not None:
+            exact = _measure(problem, replace(point, y=facts.y[: point.y.size]), deadline, lower)
+            if not _objections(problem, exact, tolerance):
+                checks, point, exact_y = exact, exact.point, exact.point.y
+        tolerated = _tolerated(problem, checks, facts, tolerance, deadline)
+        value = problem.sign * checks.objective
+        if tolerated is not None and tolerated.is_bought(value):
+            facts, value = _bought(facts, problem.sign * tolerated.attainable), tolerated.attainable
+        distance = None if bound is None else (value - bound) / (1 + abs(bound))
         claim, reasons = _claim(facts, lower, distance, tolerance, bound_source)
     return Certificate(
         claim=claim,
@@ -100,11 +112,51 @@ def certify_point(
         reasons=tuple(reasons),
         multipliers=_multipliers(problem, point, lower),
         follower_gaps=checks.follower_gaps,
+        tolerated_objective=None if tolerated is None else _in_users_sense(problem, tolerated),
+        tolerated_by="" if tolerated is None else tolerated.how,
+        descent=descent,
+        y=exact_y,
     )
 
 
-def _measure(problem: BilevelProblem, point: Point, deadline: Deadline) -> _Checks:
-    """Objectives, violations and gaps, from the problem as it was stated."""
+def _in_users_sense(problem: BilevelProblem, tolerated: Tolerated) -> tuple[float, float]:
+    ends = problem.sign * tolerated.least, problem.sign * tolerated.largest
+    return min(ends), max(ends)
+
+
+def _tolerated(
+    problem: BilevelProblem, checks: _Checks, facts: LocalFacts, tolerance: float, deadline: Deadline
+) -> Tolerated | None:
+    """f over the lower answers that the tolerance allows."""
+    lower, point = checks.lower, checks.point
+    if not lower.is_proven or lower.y is None:
+        return None
+    unit = _gap_unit(problem, point.x, point.y, lower.value)
+    return tolerated_answers(
+        problem.plain_model,
+        problem.parameter_values(),
+        point.x,
+        point.y,
+        facts,
+        loss=tolerance * unit,
+        lower_value=lower.value,
+        deadline=deadline,
+    )
+
+
+def _bought(facts: LocalFacts, attainable: float) -> LocalFacts:
+    """What is known of a point whose value no exact lower answer has."""
+    reason = (
+        f"the lower level's exact answer has f = {attainable:.8g}: a part of the value is bought by the "
+        f"tolerated gap"
+    )
+    return replace(facts, is_local_optimum=False, stationarity=None, reason=reason)
+
+
+def _measure(
+    problem: BilevelProblem, point: Point, deadline: Deadline, known: LowerCheck | None = None
+) -> _Checks:
+    """Objectives, violations and gaps, from the problem as it was stated; ``known``: the lower solve."""
     with kept_values(problem.variables):
         point.assign()
         objective = float(problem.objective.args[0].value)
@@ -112,7 +164,7 @@ def _measure(problem: BilevelProblem, point: Point, deadline: Deadline) -> _Chec
         above = _violation(problem.constraints, problem.levels.upper)
         below = _violation(problem.lower.constraints, problem.levels.lower)
         own_values = follower_values(problem.followers)
-    lower = check_lower(problem, point.x, point.y, deadline)
+    lower = check_lower(problem, point.x, point.y, deadline) if known is None else known
     gap, follower_gaps = np.inf, {}
     if lower.y is not None:
         unit = _gap_unit(problem, point.x, point.y, lower.value)
@@ -325,9 +377,9 @@ def _sharpest_multipliers(
             + np.maximum(-pressure, 0).max(initial=0)
         )
 
-    again = model.lower_program.solve(x, p)
     candidates = [checked]
-    if again.status.has_point:
+    again = model.lower_program.solve(x, p) if model.is_convex_below else None
+    if again is not None and again.status.has_point:
         candidates.append(model.split_duals(again.duals))
     return min(candidates, key=misfit)
 

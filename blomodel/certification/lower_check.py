@@ -52,8 +52,6 @@ def check_lower(
     after ``deadline``. Which solver the user prefers makes no difference to cvxpy and Clarabel here.
     """
     model, stated = problem.plain_model, problem.plain_chain.end
-    if not model.is_convex_below:
-        return _search_lower(problem, x, y, deadline)
     values = stated.levels.x.unpack(x).values()
     substitute = Substitution(stated.levels.upper, [*map(cp.Constant, values)])
     # A solver's tolerances are absolute for small objectives: bring such a one to size.
@@ -63,7 +61,9 @@ def check_lower(
     objective = cp.Minimize(factor * level.sign * substitute(level.objective.args[0]))
     constraints = [substitute(constraint) for constraint in level.constraints]
     lower = cp.Problem(objective, constraints)
-    if lower.is_dcp() and not model.lower_program.is_large_and_smooth:
+    # A lower level that is not convex at every x may still be convex at this one.
+    is_for_newton = model.is_convex_below and model.lower_program.is_large_and_smooth
+    if lower.is_dcp() and not is_for_newton:
         solved = _solve_by_cvxpy(lower, stated.levels.y, y)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]

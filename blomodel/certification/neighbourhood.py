@@ -53,6 +53,9 @@ class LocalFacts:
         A move of x along which f seems to fall.
     y : array or None
         The exact lower answer, where it is settled by the equations of the pieces.
+    spread : tuple of float or None
+        How f moves with y when the lower level may lose a little: f changes by at most about
+        sqrt(2 loss spread[0]) + loss spread[1]. None where y is not settled.
     """
 
     stationarity: float | None
@@ -60,6 +63,7 @@ class LocalFacts:
     reason: str
     direction: np.ndarray | None = None
     y: np.ndarray | None = None
+    spread: tuple[float, float] | None = None
 
     @property
     def is_level(self) -> bool:
@@ -100,13 +104,14 @@ class _Study:
         place = here.place
         self.value = float(place.model.f(place.x, place.y, place.p)[0])
         self.y = place.y if here.factor is not None else None
+        self.spread = here.spread if here.is_finite else None
 
     def _facts(
         self, decrease: float | None, is_optimum: bool, reason: str, move: np.ndarray | None = None
     ) -> LocalFacts:
         stationarity = None if decrease is None else decrease / self.steepness
         dx = None if move is None else move[: self.here.place.x.size]
-        return LocalFacts(stationarity, is_optimum, reason, dx, self.y)
+        return LocalFacts(stationarity, is_optimum, reason, dx, self.y, self.spread)
 
     def facts(self) -> LocalFacts:
         """What the tests show."""
@@ -207,6 +212,14 @@ class _Study:
             reason = "stationary with each of the lower multipliers, and f is convex on each piece"
             return self._facts(decrease, True, reason)
         return self._facts(decrease, False, "stationary to first order")
+
+
+def _downhill(directions: Directions, level: Level) -> np.ndarray:
+    """The steepest direction where it is feasible; else that of the linear program, a corner."""
+    steepest = -level.rest / max(float(np.abs(level.rest).max(initial=0.0)), 1e-300)
+    is_feasible = (directions.rows @ steepest).max(initial=0.0) <= 1e-9
+    is_feasible &= np.abs(directions.equal @ steepest).max(initial=0.0) <= 1e-9
+    return steepest if is_feasible and directions.is_reduced else level.direction
 
 
 def _why(grown: Growth) -> str:

@@ -122,6 +122,25 @@ class Surroundings:
         return rows_are_independent(self.active_gradients)
 
     @property
+    def spread(self) -> tuple[float, float] | None:
+        """How f moves with y where the lower level loses a little, by its curvature and by rows.
+
+        A loss of e moves y by up to sqrt(2 e) in the norm of the curvature, and lets go of pressing
+        rows by e over their multipliers; None where y holds multipliers, or is not settled.
+        """
+        model = self.place.model
+        if self.factor is None or not model.conditions.multipliers_are_unknowns:
+            return None
+        adjoint = self.factor.solve_transposed(self.slope[self.settled])
+        n_x, n_s = self.place.x.size, self.n_stationarity
+        below = np.zeros(len(self.place.z))
+        below[self.kept] = self.slope
+        curved = float(below[n_x : n_x + n_s] @ adjoint[:n_s])
+        pressing = self.place.multipliers[model.conditions.rows[self.strong]]
+        freed = np.abs(adjoint[n_s + len(self.eq_rows) :]) / np.maximum(pressing, 1e-300)
+        return max(curved, 0.0), float(freed.max(initial=0.0))
+
+    @property
     def is_finite(self) -> bool:
         """Whether every function of the model has its derivatives here."""
         parts = (self.equations.data, self.weak_rows.data, self.above.data, self.equal_above.data)

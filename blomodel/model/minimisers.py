@@ -70,12 +70,24 @@ class ChoiceAmongMinimisers:
         model = self.model
         given = np.append(p, values)
         if not self.is_face:
-            level = answer.value + slack * (1 + abs(answer.value))
-            return self._level_program.solve(x, np.append(given, level))
+            return self.solve_by_level(x, p, answer, slack=slack, values=values)
         slope = model.g_grad(x, answer.y, p)[model.x.size :]
         offset = slope @ answer.y + 1e-9 * (1 + abs(slope @ answer.y))
         curvature_level = model.constant_curvature @ answer.y
         return self._face_program.solve(x, np.concatenate([given, slope, [offset], curvature_level]))
+
+    def solve_by_level(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        answer: Answer,
+        *,
+        slack: float,
+        values: Sequence[float] | np.ndarray = (),
+    ) -> Answer:
+        """The best of all y whose lower objective is worse than the optimal value by a relative gap."""
+        level = answer.value + slack * (1 + abs(answer.value))
+        return self._level_program.solve(x, np.concatenate([p, values, [level]]))
 
     @property
     @remembered

@@ -15,6 +15,7 @@ from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
+from blomodel.solve.going_on import MAX_DESCENTS, descend, is_better, upper_direction
 from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
@@ -47,6 +48,7 @@ def settle(
     deadline: Deadline,
     is_interrupted: bool = False,
     is_explained: bool = True,
+    goes_on: bool = False,
 ) -> Outcome:
     """Certify the best candidate; without one that passes, find out why.
 
@@ -56,6 +58,8 @@ def settle(
         After it nothing more is tried than one certificate.
     is_explained : bool
         Whether to look for the reason when there is no answer.
+    goes_on : bool
+        Whether to improve a point at which the certificate sees f fall.
     """
     if not run.candidates and not is_interrupted:
         probe_lower_level(run, deadline)
@@ -69,6 +73,12 @@ def settle(
     if certificate is None or point is None or not certificate.accepted:
         return _without_answer(problem, run, best, deadline, is_explained)
     way_out = _look_for_a_way_out(run, point, problem.sign, deadline) if is_explained else None
+    if way_out is None and goes_on:
+        better = _improve(problem, run, best, deadline)
+        if better is not best and is_explained and better[1] is not None:
+            way_out = _look_for_a_way_out(run, better[1], problem.sign, deadline)
+        best = better
+        certificate = better[0] or certificate
     if way_out is None:
         return Outcome(certificate.claim, *best)
     if way_out.is_unbounded:
@@ -97,6 +107,24 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
     return refused
 
 
+def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) -> Best:
+    """Go on from a point at which the certificate sees f fall, as long as that pays."""
+    for _ in range(MAX_DESCENTS):
+        certificate, point, _ = best
+        if certificate is None or point is None or certificate.descent is None or deadline.is_over:
+            return best
+        if certificate.claim in (Status.OPTIMAL, Status.LOCALLY_OPTIMAL):
+            return best
+        found = descend(run, point, upper_direction(problem, point, certificate.descent), deadline)
+        if found is None:
+            return best
+        better = _certify(problem, run, found, deadline)
+        if not better.accepted or not is_better(problem.sign, better, certificate):
+            return best
+        best = better, Point(problem.chain.end.levels, found.x, found.y), found.source
+    return best
+
+
 def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: Deadline) -> Certificate:
     bound, source = run.bound, run.bound_source
     if run.least_value > bound and run.reaches_least_value(candidate.value):
@@ -109,6 +137,7 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
         bound=chain.invert_value(bound) if np.isfinite(bound) else None,
         bound_source=source,
         deadline=deadline,
+        adopts_exact_answer=True,
     )
 
 

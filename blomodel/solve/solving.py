@@ -104,6 +104,7 @@ def solve_problem(
             deadline=limit,
             is_interrupted=is_interrupted,
             is_explained=is_explained,
+            goes_on=method == "auto",
         )
     certified = time.perf_counter()
     value = _record(problem, outcome)
@@ -242,7 +243,9 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
         for leaf in problem.variables:
             leaf.save_value(None)
         return (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
-    problem.chain.invert(point).assign()
+    answer = problem.chain.invert(point)
+    # Where the lower answer is unique, it is reported to full accuracy.
+    (answer if certificate.y is None else replace(answer, y=certificate.y)).assign()
     stated = [constraint for follower in problem.followers for constraint in follower.constraints]
     for constraint, dual in zip(stated, certificate.multipliers.values(), strict=False):
         # A cone such as SOC has a dual for each of its arguments, laid one after another.
