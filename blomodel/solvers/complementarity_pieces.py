@@ -122,12 +122,21 @@ class Pieces:
         slack = np.maximum(self.right - self.paired @ z, 0.0)
         return slack, np.maximum(z[self.columns], 0.0)
 
-    def solve(self, sides: Sides, refine: bool = False, deadline: Deadline = NEVER) -> Answer:
-        """Solve the convex program with the chosen sides; free pairs lose their complementarity."""
+    def solve(
+        self,
+        sides: Sides,
+        refine: bool = False,
+        deadline: Deadline = NEVER,
+        cutoff: float = np.inf,
+    ) -> Answer:
+        """Solve the convex program with the chosen sides; free pairs lose their complementarity.
+
+        A program without a value below ``cutoff`` may count as infeasible.
+        """
         self.solved += 1
         tight: Indices = self.rows[sides == TIGHT]
         zero: Indices = self.columns[sides == ZERO]
-        return self.program.solve(tight, zero, refine=refine, deadline=deadline)
+        return self.program.solve(tight, zero, refine=refine, deadline=deadline, cutoff=cutoff)
 
     def round(self, z: Vector, sides: Sides) -> Sides:
         """Choose for every free pair the side that is nearer to holding at ``z``."""

@@ -150,11 +150,13 @@ class Tree:
         self.nodes += 1
         pieces, sides = self.pieces, node.sides
         free = np.flatnonzero(sides == FREE)
-        answer = pieces.solve(sides, refine=free.size == 0, deadline=self.deadline)
+        cutoff = self.cutoff
+        answer = pieces.solve(sides, refine=free.size == 0, deadline=self.deadline, cutoff=cutoff)
         is_exact = answer.status is not InnerStatus.OPTIMAL or answer.bound == answer.value
         if not is_exact and self._is_near_cutoff(answer.bound):
             answer = pieces.solve(sides, refine=True, deadline=self.deadline)
         if answer.status is InnerStatus.INFEASIBLE:
+            self.pruned = min(self.pruned, cutoff)  # it may only be beyond the cutoff
             return []
         if answer.status is InnerStatus.FAILED:
             if self.deadline.is_over:

@@ -35,7 +35,7 @@ from blomodel.solvers.clarabel import (
     without_panic,
 )
 from blomodel.solvers.complementarity_refine import EXACT, compact_matrix, refine_active_set
-from blomodel.solvers.highs import HighsModel
+from blomodel.solvers.linear_pieces import LinearPieces
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver
 
@@ -88,8 +88,8 @@ class ConvexProgram:
         if not all(np.all(np.isfinite(v)) for v in (self.q, self.P.data, self.A_eq.data)):
             raise ValueError("the data of a convex program must be finite")
         self.is_linear = self.P.nnz == 0 or not np.any(self.P.data)
-        self._linear: _LinearBackend | None = None
-        self._feasibility: _LinearBackend | None = None
+        self._linear: LinearPieces | None = None
+        self._feasibility: LinearPieces | None = None
         self._quadratic: _QuadraticBackend | None = None
         self._last: Answer | None = None
         self._misses = 0  # recent failures to solve from the last answer
@@ -150,12 +150,14 @@ class ConvexProgram:
         accuracy: float = 1e-9,
         refine: bool = False,
         deadline: Deadline = NEVER,
+        cutoff: float = np.inf,
     ) -> Answer:
         """Solve with the inequality rows ``tight`` as equalities and ``z[zero] = 0``.
 
         ``zero`` indexes variables and must lie in ``nonnegative``. With ``refine`` the answer of an
-        interior point solve is corrected on its active set. After ``deadline`` an interior point
-        solve ends as failed. The multipliers are those of the stacked rows.
+        interior point solve is corrected on its active set. After ``deadline`` a solve ends as failed.
+        A program without a value below ``cutoff`` may count as infeasible. The multipliers are those
+        of the stacked rows.
         """
         if not np.all(np.isfinite(self.b_in[tight])) or np.any(self.b_in == -np.inf):
             return Answer.without_point(InnerStatus.INFEASIBLE, self.n)
@@ -166,8 +168,10 @@ class ConvexProgram:
         if preferred is not None:
             answer = self._solve_as_preferred(preferred, tight, zero, accuracy, deadline)
         if preferred is None or answer is None:
-            solve = self._solve_linear if self.is_linear else self._solve_quadratic
-            answer = solve(tight, zero, accuracy, refine, deadline)
+            if self.is_linear:
+                answer = self._solve_linear(tight, zero, accuracy, deadline, cutoff)
+            else:
+                answer = self._solve_quadratic(tight, zero, accuracy, refine, deadline)
         if answer.status is not InnerStatus.FAILED and answer.solver:
             count(answer.solver)
         return answer
@@ -197,12 +201,12 @@ class ConvexProgram:
         return refined if residual <= EXACT else None
 
     def _solve_linear(
-        self, tight: Indices, zero: Indices, accuracy: float, refine: bool, deadline: Deadline
+        self, tight: Indices, zero: Indices, accuracy: float, deadline: Deadline, cutoff: float
     ) -> Answer:
         if self._linear is None:
-            self._linear = _LinearBackend(self, self.q)
-        answer = self._linear.solve(tight, zero)
-        if answer.status is InnerStatus.FAILED:
+            self._linear = LinearPieces(self, self.q)
+        answer = self._linear.solve(tight, zero, cutoff, deadline)
+        if answer.status is InnerStatus.FAILED and not deadline.is_over:
             answer = self._solve_quadratic(tight, zero, accuracy, True, deadline)
         return answer
 
@@ -255,47 +259,8 @@ class ConvexProgram:
     def find_feasible(self, tight: Indices, zero: Indices) -> Answer:
         """Find a feasible point, or show that there is none."""
         if self._feasibility is None:
-            self._feasibility = _LinearBackend(self, np.zeros(self.n))
+            self._feasibility = LinearPieces(self, np.zeros(self.n))
         return self._feasibility.solve(tight, zero)
-
-
-class _LinearBackend:
-    """One HiGHS model; a solve moves its bounds and restarts from the last basis."""
-
-    def __init__(self, program: ConvexProgram, cost: Vector) -> None:
-        self.program, self.n_eq = program, program.b_eq.size
-        matrix = sp.vstack([program.A_eq, program.A_in], format="csc")
-        self.row_lower = np.concatenate([program.b_eq, np.full(program.b_in.size, -np.inf)])
-        self.row_upper = np.concatenate([program.b_eq, program.b_in])
-        self.column_lower = np.full(program.n, -np.inf)
-        self.column_lower[program.nonnegative] = 0.0
-        self.column_upper = np.full(program.n, np.inf)
-        rows, columns = (self.row_lower, self.row_upper), (self.column_lower, self.column_upper)
-        self.model = HighsModel(matrix, rows, columns, cost)
-        self.tight, self.zero = NO_INDICES, NO_INDICES
-
-    def solve(self, tight: Indices, zero: Indices) -> Answer:
-        self._move_bounds(tight, zero)
-        answer = self.model.solve()
-        if answer.multipliers is not None:
-            signs = self.model.reduced_costs[self.program.nonnegative]
-            answer.multipliers = np.concatenate([answer.multipliers, signs])
-        return answer
-
-    def _move_bounds(self, tight: Indices, zero: Indices) -> None:
-        rows = np.concatenate([self.tight, tight]) + self.n_eq
-        if rows.size:
-            rows = np.unique(rows)
-            lower = self.row_lower.copy()
-            lower[tight + self.n_eq] = self.row_upper[tight + self.n_eq]
-            self.model.set_row_bounds(rows, lower[rows], self.row_upper[rows])
-        columns = np.concatenate([self.zero, zero])
-        if columns.size:
-            columns = np.unique(columns)
-            upper = self.column_upper.copy()
-            upper[zero] = 0.0
-            self.model.set_column_bounds(columns, self.column_lower[columns], upper[columns])
-        self.tight, self.zero = tight, zero
 
 
 class _QuadraticBackend:

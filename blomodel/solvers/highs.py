@@ -9,6 +9,7 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
@@ -17,6 +18,7 @@ _STATUS = {
     highspy.HighsModelStatus.kOptimal: InnerStatus.OPTIMAL,
     highspy.HighsModelStatus.kModelEmpty: InnerStatus.OPTIMAL,
     highspy.HighsModelStatus.kInfeasible: InnerStatus.INFEASIBLE,
+    highspy.HighsModelStatus.kObjectiveBound: InnerStatus.INFEASIBLE,  # nothing below the cutoff
     highspy.HighsModelStatus.kUnbounded: InnerStatus.UNBOUNDED,
 }
 _QUIET: dict[str, Any] = {"output_flag": False, "threads": 1, "solver": "simplex"}
@@ -27,6 +29,8 @@ _IN_A_ROW: dict[str, Any] = {
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
 }
+
+SAFE = 1e-7  # relative: so far beyond a cutoff a program may be given up
 
 
 class HighsModel:
@@ -53,6 +57,7 @@ class HighsModel:
         for name, setting in (_QUIET | dict(options)).items():
             self.highs.setOptionValue(name, setting)
         self.highs.passModel(lp)
+        self._cutoff = np.inf
 
     def set_cost(self, cost: np.ndarray) -> None:
         """Minimise another function."""
@@ -67,20 +72,28 @@ class HighsModel:
         """Move the bounds of some variables."""
         self.highs.changeColsBounds(columns.size, columns.astype(np.int32), lower, upper)
 
-    def solve(self) -> Answer:
+    def solve(self, cutoff: float = np.inf, deadline: Deadline = NEVER) -> Answer:
         """Minimise from the basis of the solve before, or from none where that leads nowhere.
 
         Multipliers are those of the rows. An unbounded program may come with a feasible point and
-        a ray.
+        a ray. A program whose dual value passes ``cutoff`` counts as infeasible.
         """
+        if cutoff != self._cutoff:
+            self._cutoff = cutoff
+            safe = cutoff + SAFE * (1 + abs(cutoff)) if np.isfinite(cutoff) else np.inf
+            self.highs.setOptionValue("objective_bound", safe)
+        if not deadline.is_never:
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + max(deadline.remaining, 0))
         for _ in range(2):
+            if deadline.is_over:
+                break
             self.highs.run()
             native = self.highs.getModelStatus()
             status = _STATUS.get(native, InnerStatus.FAILED)
             if status is not InnerStatus.FAILED:
                 return self._read(status)
             self.highs.clearSolver()  # a stale basis is the usual cause of trouble
-        reason = self.highs.modelStatusToString(native)
+        reason = self.highs.modelStatusToString(self.highs.getModelStatus())
         return Answer.without_point(InnerStatus.FAILED, self.n, reason, solver="highs")
 
     def _read(self, status: InnerStatus) -> Answer:
