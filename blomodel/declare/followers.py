@@ -14,7 +14,7 @@ from blomodel.declare.levels import (
     check_objective,
     check_ranking,
 )
-from blomodel.declare.multipliers import Multiplier
+from blomodel.declare.multipliers import LONGEST_NAME, Multiplier
 from blomodel.errors import LevelError, ModelError
 from blomodel.text.shorten import shorten
 
@@ -94,8 +94,15 @@ class Lower:
                 "(bounds given as attributes, such as nonneg=True, must be written as constraints)."
             )
         if constraint.id not in self.multipliers:
-            self.multipliers[constraint.id] = Multiplier(constraint)
+            self.multipliers[constraint.id] = Multiplier(constraint, self._multiplier_name(constraint))
         return self.multipliers[constraint.id]
+
+    def _multiplier_name(self, constraint: Constraint) -> str | None:
+        """Rows of several followers begin alike, so a long one is called by its place and the follower."""
+        if constraint.label or self.name == UNNAMED or len(shorten(constraint)) <= LONGEST_NAME:
+            return None
+        number = next(k for k, own in enumerate(self.constraints) if own is constraint)
+        return f"multiplier {number + 1} of '{self.name}'"
 
 
 def check_followers(lower: object) -> tuple[Lower, ...]:

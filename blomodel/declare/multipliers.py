@@ -18,6 +18,7 @@ from blomodel.text.shorten import shorten
 if TYPE_CHECKING:
     from blomodel.declare.followers import Lower
 
+LONGEST_NAME = 40  # characters of a constraint that its multiplier is called by
 EQUIVALENTS = (
     "only linear and convex quadratic lower levels have multipliers that the upper level can use "
     "(write abs, max and the like with an extra variable and affine constraints)"
@@ -31,9 +32,18 @@ class Multiplier(cp.Variable):
         kind, row = as_row(constraint)
         if kind == SPECTRAL or len(constraint.args) > 2 or constraint.size != row.size:
             raise ModelError(f"{shorten(constraint)!r} is a cone constraint; {EQUIVALENTS}.")
-        label = name or f"multiplier of {shorten(constraint, 40)}"
-        super().__init__(row.shape, name=label, nonneg=kind == INEQUALITY)
+        super().__init__(row.shape, name=name or _name(constraint), nonneg=kind == INEQUALITY)
         self.constraint = constraint
+
+
+def _name(constraint: Constraint) -> str:
+    """By the constraint's label, else by what it says; of a long one its beginning."""
+    if constraint.label:
+        return f"multiplier of '{constraint.label}'"
+    written = shorten(constraint, 10**6)
+    if len(written) <= LONGEST_NAME:
+        return f"multiplier of {written}"
+    return f"multiplier of '{written[:LONGEST_NAME].rstrip()}...'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +90,8 @@ def priced_rows(
     for number, constraint in enumerate(_all_constraints(followers)):
         multiplier = asked.get(constraint.id)
         if multiplier is None:
-            multiplier = Multiplier(constraint, f"multiplier {number} of {name}")
+            known = f"multiplier of '{constraint.label}'" if constraint.label else None
+            multiplier = Multiplier(constraint, known or f"multiplier {number} of {name}")
         rows.append(PricedRow(constraint, as_row(constraint)[1], multiplier))
     return tuple(rows)
 

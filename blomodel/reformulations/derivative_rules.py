@@ -10,6 +10,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.atoms.affine.broadcast_to import broadcast_to
@@ -49,7 +50,7 @@ from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 
 from blomodel.basics import limits
-from blomodel.compiler.rules import run_order
+from blomodel.compiler.rules import labels, run_order
 from blomodel.compiler.rules_affine import SAME_VALUE
 from blomodel.reformulations.symbolic import (
     apply_matrix,
@@ -125,10 +126,16 @@ def _linear(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
 
 @pulls_back(Hstack, Vstack, Concatenate)
 def _stack(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
-    # Which elements an argument fills does not depend on the others' values.
-    zeros: list[Any] = [cp.Constant(np.zeros(argument.shape)) for argument in atom.args]
-    zeros[number] = atom.args[number]
-    return _linear(atom.copy(zeros), cotangent, number)
+    # Which elements an argument fills shows where its elements' numbers, from 1 on, come out.
+    own = atom.args[number]
+    inputs = [np.zeros(argument.shape) for argument in atom.args]
+    inputs[number] = 1.0 + labels(own.shape)
+    outcome = np.asarray(atom.numeric(inputs)).ravel(order="F").astype(int)
+    filled = np.flatnonzero(outcome)
+    matrix = sp.csr_array(
+        (np.ones(len(filled)), (outcome[filled] - 1, filled)), (own.size, len(outcome))
+    )
+    return apply_matrix(matrix, cotangent, own.shape)
 
 
 # Products

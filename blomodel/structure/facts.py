@@ -20,9 +20,10 @@ from blomodel.programs.objective import summands
 from blomodel.structure.curvature import StrongConvexity
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
-from blomodel.text.shorten import shorten
+from blomodel.text.shorten import shorten, some_of
 from blomodel.transformations.kinks import without_kinks
 
+MOST_NAMES = 12  # of a level's variables
 MAX_SHOWN = 3  # constraints or variables written out as evidence
 WIDTH = 60  # characters of an expression shown as evidence
 
@@ -60,7 +61,7 @@ class Fact:
 def variables_fact(name: str, variables: Sequence[cp.Variable]) -> Fact:
     """How many numbers a level decides, and under which names."""
     total = sum(variable.size for variable in variables)
-    names = ", ".join(f"{v.name()} {v.shape}" if v.ndim else v.name() for v in variables)
+    names = some_of((f"{v.name()} {v.shape}" if v.ndim else v.name() for v in variables), MOST_NAMES)
     return Fact(name, str(total), names or "none")
 
 
@@ -69,10 +70,10 @@ def follower_facts(followers: Sequence[Lower]) -> list[Fact]:
     found = []
     if len(followers) > 1:
         decided = [
-            f"{follower_name(followers, k)} decides {', '.join(v.name() for v in follower.variables)}"
+            f"{follower_name(followers, k)} decides {some_of(v.name() for v in follower.variables)}"
             for k, follower in enumerate(followers)
         ]
-        found.append(Fact("followers", str(len(followers)), "; ".join(decided)))
+        found.append(Fact("followers", str(len(followers)), some_of(decided, separator="; ")))
     asked = [m.constraint for follower in followers for m in follower.multipliers.values()]
     if asked:
         note = "the lower answer includes the multipliers, chosen in favour of the upper level"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
 
@@ -21,6 +23,14 @@ def shorten(part: object, width: int = 90) -> str:
         return full
     half = (width - 5) // 2
     return f"{full[:half]} ... {full[-half:]}"
+
+
+def some_of(items: Iterable[str], most: int = 6, separator: str = ", ") -> str:
+    """A list of names in a sentence; of a long one the first few, and how many more there are."""
+    names = list(items)
+    if len(names) <= most + 1:
+        return separator.join(names)
+    return f"{separator.join(names[:most])} and {len(names) - most} more"
 
 
 def _written(part: object) -> str:

@@ -14,6 +14,7 @@ import cvxpy as cp
 
 from blomodel.declare.followers import Lower, follower_name, joint_name
 from blomodel.declare.statement import Statement
+from blomodel.text.shorten import some_of
 from blomodel.transformations.transformation import Applied, Transformation
 
 
@@ -29,7 +30,7 @@ class JoinFollowers(Transformation):
     def apply(self, statement: Statement) -> Applied:
         """Their constraints and variables follow one another in the order of the followers."""
         followers = statement.followers
-        names = ", ".join(follower_name(followers, k) for k in range(len(followers)))
+        names = some_of(follower_name(followers, k) for k in range(len(followers)))
         return Applied(
             name=self.name,
             reason=f"{names} share no variable, so the sum of their objectives stands for each",

@@ -24,6 +24,7 @@ from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Partner, Statement
+from blomodel.text.shorten import some_of
 from blomodel.transformations.transformation import Applied, Transformation
 
 
@@ -57,7 +58,7 @@ class MultipliersInAnswer(Transformation):
             partners=tuple(partners),
         )
         used = {variable.id for variable in _upper_variables(statement)}
-        names = ", ".join(f"'{r.multiplier.name()}'" for r in rows if r.multiplier.id in used)
+        names = some_of(r.multiplier.name() for r in rows if r.multiplier.id in used)
         reason = f"the upper level uses {names}, so multipliers are part of the lower answer"
         return _WithMultipliers(self.name, reason, statement, after)
 

@@ -10,9 +10,12 @@ that were stated by their multiplier; together they say that primal and dual val
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
+from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
 from blomodel.model.model import Model
@@ -46,18 +49,34 @@ def cancel_products(
     positions, where = np.unique(
         np.concatenate([above * n + below, of_f.row * n + of_f.col]), return_inverse=True
     )
-    if not limits.CANCELLING_ENTRIES.allows(len(positions) * len(entries)):
-        return None
-    forms = np.zeros((len(positions), len(entries)))
-    np.add.at(forms, (where[: len(slopes)], rows.row), slopes)
+    shape = (len(positions), len(entries))
+    forms = sp.csr_array((slopes, (where[: len(slopes)], rows.row)), shape)
     target = np.zeros(len(positions))
     target[where[len(slopes) :]] = of_f.data
     upper, lower = np.divmod(positions, n)
-    weights = _weights(forms, target, upper == lower)
+    weights = np.zeros(len(entries))
+    # Followers that share no variable are seen apart.
+    for at, chosen in _independent(forms):
+        if not limits.CANCELLING_ENTRIES.allows(len(at) * len(chosen)):
+            return None
+        part = forms[at][:, chosen].toarray()
+        weights[chosen] = _weights(part, target[at], (upper == lower)[at])
     total = np.zeros((n, n))
     total[upper, lower] = forms @ weights
     total = np.triu(total) + np.triu(total, 1).T
     return total, np.bincount(entries, weights * constants, minlength=n)
+
+
+def _independent(forms: sp.csr_array) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and columns that have no entry in common with the others; rows without entries are left."""
+    n_rows, n_columns = forms.shape
+    graph = sp.block_array([[None, forms], [forms.T, None]], format="csr")
+    count, component = connected_components(graph, directed=False)
+    order = np.argsort(component, kind="stable")
+    for members in np.split(order, np.searchsorted(component[order], np.arange(1, count))):
+        at, chosen = members[members < n_rows], members[members >= n_rows] - n_rows
+        if len(chosen):
+            yield at, chosen
 
 
 def _weights(forms: np.ndarray, target: np.ndarray, is_square: np.ndarray) -> np.ndarray:
