@@ -220,6 +220,9 @@ DENSE_ACTIVE_SET = Limit(
 DENSE_ACTIVE_SET_IF_FULL = Limit(
     6000, "rows and columns", "up to it, the active set method is dense where many entries are nonzero"
 )
+INVERTED_BLOCK = Limit(
+    64, "variables of a block", "up to it, the Hessians of stacked blocks are inverted, not factorised"
+)
 DENSE_PIECE = Limit(
     1500, "rows of the KKT matrix", "up to it, LAPACK is faster on a piece than a sparse LU"
 )

@@ -98,7 +98,7 @@ class Lower:
         return self.multipliers[constraint.id]
 
     def _multiplier_name(self, constraint: Constraint) -> str | None:
-        """Rows of several followers begin alike, so a long one is called by its place and the follower."""
+        """Rows of several followers begin alike, so a long one is called by place and follower."""
         if constraint.label or self.name == UNNAMED or len(shorten(constraint)) <= LONGEST_NAME:
             return None
         number = next(k for k, own in enumerate(self.constraints) if own is constraint)

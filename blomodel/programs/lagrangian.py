@@ -19,7 +19,7 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import jacobian, vjp
+from blomodel.compiler.passes.derivatives import jacobian, pattern, vjp
 from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
@@ -62,7 +62,7 @@ class Lagrangian:
         expressions: list[cp.Expression] = []
         signs, equality, ends = [], [], [0]
         self.shapes: list[tuple[int, ...]] = []
-        self.is_polyhedral_form = True  # no cone but the nonnegative orthant and zero
+        self._is_cone: list[bool] = []
         for constraint in constraints:
             parts, sign = _rows_of(constraint)
             size = sum(part.size for part in parts)
@@ -71,7 +71,8 @@ class Lagrangian:
             equality.append(np.full(size, isinstance(constraint, Equality | Zero)))
             self.shapes.append(parts[0].shape if len(parts) == 1 else (size,))
             ends.append(ends[-1] + size)
-            self.is_polyhedral_form &= not isinstance(constraint, _CONES)
+            self._is_cone.append(isinstance(constraint, _CONES))
+        self.is_polyhedral_form = not any(self._is_cone)  # but the nonnegative orthant and zero
         self.slices = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
         self.n_rows = ends[-1]
         self.signs = np.concatenate(signs) if signs else np.zeros(0)
@@ -126,6 +127,25 @@ class Lagrangian:
             return np.zeros(3, bool)
         facts = in_x if name == "x" else polynomial(tape, "y", name)
         return np.asarray((facts.coefficient_class >= _CHANGES).any(axis=0))
+
+    @cached_property
+    def patterns(self) -> tuple[sp.csc_array, sp.csc_array]:
+        """What the terms and the rows tie together: ones where Hessian and rows may hold an entry.
+
+        The rows of one cone count as one.
+        """
+        n = self.blocks[1].size
+        terms = pattern(self.terms_grad_y, ("y",))
+        rows = sp.csc_array((0, n)) if self.rows is None else pattern(self.rows, ("y",))
+        if terms is None or rows is None:
+            return sp.csc_array(np.ones((n, n))), sp.csc_array((self.n_rows, n))
+        if not self.is_polyhedral_form:
+            number = np.arange(self.n_rows)
+            for part, is_cone in zip(self.slices, self._is_cone, strict=True):
+                number[part] = part.start if is_cone else number[part]
+            gathered = sp.csr_array((np.ones(self.n_rows), (number, np.arange(self.n_rows))))
+            rows = sp.csc_array(gathered @ rows)
+        return terms, rows
 
     @cached_property
     def rows_move_with_x(self) -> bool:

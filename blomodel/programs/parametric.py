@@ -18,6 +18,7 @@ from blomodel.programs.lifting import Lifting
 from blomodel.programs.quadratic import QuadraticProgram
 from blomodel.programs.smooth_norms import SmoothedNorms
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.blocks import independent_parts
 
 
 class ParametricProgram:
@@ -200,6 +201,17 @@ class ParametricProgram:
         if self._differentiable is not None:
             return None
         return "the lower level has kinks or cones, other than norms, whose derivatives are not known"
+
+    @cached_property
+    def blocks(self) -> list[np.ndarray]:
+        """Numbers of lower variables that nothing ties to the others at fixed x, set by set.
+
+        The minimiser of each set does not depend on the others. Variables that stand for kinked atoms
+        tie what they stand between, and are not listed.
+        """
+        found = [part.variables for part in independent_parts(*self.lagrangian.patterns)]
+        own = [variables[variables < self.y.size] for variables in found]
+        return [variables for variables in own if len(variables)]
 
     @property
     def cone_problem(self) -> cp.Problem | None:

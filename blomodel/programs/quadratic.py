@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
@@ -19,6 +20,7 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.programs.lagrangian import Lagrangian
 from blomodel.programs.points import corner_points, generic_points
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.blocks import Part, independent_parts
 from blomodel.solvers.cascade import describe
 from blomodel.solvers.quadratic import QuadraticSolver
 from blomodel.solvers.question import ProblemClass
@@ -142,6 +144,11 @@ class QuadraticProgram:
         """Who answers, in the order in which they are asked."""
         return describe(ProblemClass[self.kind], self.n, len(self.lagrangian.equality))
 
+    @cached_property
+    def parts(self) -> list[Part]:
+        """Sets of variables that no term and no row ties to the others, each with its rows."""
+        return independent_parts(*self.lagrangian.patterns)
+
     # -- solving -----------------------------------------------------------------------------
 
     def _instance(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> _Instance:
@@ -156,7 +163,10 @@ class QuadraticProgram:
                 self._A = self._read_A(x, p)
             convex = self._Q_moves or self.kind == "LP" or is_positive_semidefinite(P)
             lasting = not (self._Q_moves or self._A_moves)
-            solver = QuadraticSolver(P, self._A, self.lagrangian.equality, lasting) if convex else None
+            solver = None
+            if convex:
+                equality = self.lagrangian.equality
+                solver = QuadraticSolver(P, self._A, equality, lasting, self.parts)
             instance = self._instances[key] = _Instance(P, solver, None, convex)
         return instance
 
@@ -166,17 +176,19 @@ class QuadraticProgram:
         """Minimise over y at x."""
         instance = self._instance(x, p, weights)
         P, solver = instance.P, instance.solver
-        if self._Q_moves:
-            P = self.hessian(x, p, weights)
-            instance.is_convex = is_positive_semidefinite(P)
-        if not instance.is_convex or solver is None:
-            return Answer.without_point(InnerStatus.FAILED, self.n, self._not_convex(P))
-        if self._Q_moves or self._A_moves:
+        if (self._Q_moves or self._A_moves) and solver is not None:
+            P = self.hessian(x, p, weights) if self._Q_moves else P
             A = self._read_A(x, p) if self._A_moves or self._A is None else self._A
             if not np.isfinite(A.data).all():
                 reason = "the constraints' coefficients are not finite at this point"
                 return Answer.without_point(InnerStatus.FAILED, self.n, reason)
-            solver.set_matrices(P, A)
+            if np.isfinite(P.data).all():
+                solver.set_matrices(P, A)
+        if self._Q_moves and solver is not None:
+            known = solver.is_strongly_convex and solver.P is P
+            instance.is_convex = known or is_positive_semidefinite(P)
+        if not instance.is_convex or solver is None:
+            return Answer.without_point(InnerStatus.FAILED, self.n, self._not_convex(P))
         q = instance.q
         if q is None:
             q = self._grad_y(x, self._origin, p, weights)

@@ -8,11 +8,14 @@ word on infeasible and unbounded problems.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
 from blomodel.solvers.active_set import ActiveSet
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.blocks import BlockActiveSet, Part
 from blomodel.solvers.cascade import Stage, stages
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion, is_convincing
@@ -32,10 +35,17 @@ class QuadraticSolver:
     equality : array of bool
     lasting : bool
         Whether many calls with these P and A are to come, so that preparation pays.
+    parts : sequence of Part
+        Independent parts of the program, now and after every ``set_matrices``.
     """
 
     def __init__(
-        self, P: sp.csc_array, A: sp.csc_array, equality: np.ndarray, lasting: bool = True
+        self,
+        P: sp.csc_array,
+        A: sp.csc_array,
+        equality: np.ndarray,
+        lasting: bool = True,
+        parts: Sequence[Part] = (),
     ) -> None:
         self.equality = equality
         self.n, self.m = P.shape[0], A.shape[0]
@@ -45,11 +55,18 @@ class QuadraticSolver:
         self._preferred = Preferred()
         self._exact = ActiveSet()
         self.problem_class: ProblemClass | None = None
+        # One block with rows is left to the active set method for it, which keeps its factors.
+        is_apart = len(parts) > 1 or (len(parts) == 1 and not self.m)
+        is_apart = is_apart and BlockActiveSet.takes(parts, P)
+        self._blocks = BlockActiveSet(parts, equality) if is_apart else None
         self.set_matrices(P, A)
 
     def set_matrices(self, P: sp.csc_array, A: sp.csc_array) -> None:
         """Replace P and A, keeping what is known of the last answer."""
         self.P, self.A = P, A
+        blocks, self.is_strongly_convex = self._blocks, False
+        if blocks is not None and P.nnz:
+            self.is_strongly_convex = blocks.set_matrices(P, A)
         before, is_linear = self.problem_class, P.nnz == 0 or not P.data.any()
         self.problem_class = ProblemClass.LP if is_linear else ProblemClass.QP
         if self.problem_class is not before:
@@ -76,6 +93,10 @@ class QuadraticSolver:
         preferred = self._preferred.solver(self.problem_class)
         if preferred is not None:
             cascade = [(PREFERRED, preferred), *cascade]
+        elif self.is_strongly_convex:
+            answer = self._solve_blocks(question)
+            if answer is not None:
+                return answer
         spent, reason = 0, ""
         for stage, solver in cascade:
             answer = solver.solve(question)
@@ -88,6 +109,25 @@ class QuadraticSolver:
             reason = f"{solver.name}: {answer.reason}"
         self._active = self._y = None
         return self._without_point(self._decide(q, b), reason, spent)
+
+    def _solve_blocks(self, question: QuadraticQuestion) -> Answer | None:
+        """The minimiser of each block for itself; None where one of them does not end."""
+        assert self._blocks is not None
+        found = self._blocks.solve(question.q, question.b, question.active, question.accuracy)
+        if found is None:
+            return None
+        count("active-set")
+        self._active, self._y = found.active, found.y
+        return Answer(
+            InnerStatus.OPTIMAL,
+            np.nan,
+            found.y,
+            [],
+            found.corrections,
+            found.multipliers,
+            solver="active-set",
+            active=found.active,
+        )
 
     def _settle(
         self, question: QuadraticQuestion, stage: Stage, solver: InnerSolver, answer: Answer

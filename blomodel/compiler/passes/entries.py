@@ -338,8 +338,8 @@ class _Accumulation:
             matrix = sp.csr_array((data, (target, source)), (n_rows, slope.n_rows))
             self._spend(matrix.nnz * self.width)
             if isinstance(slope.values, int):
-                values = self.b.sparse(SparseMatrix(matrix), slope.values, self.width)
-                return _Plain(n_rows, values, slope.scale)
+                product = self.b.sparse(SparseMatrix(matrix), slope.values, self.width)
+                return _Plain(n_rows, product, slope.scale)
             return _Plain(n_rows, matrix @ slope.values, slope.scale)
         # Each entry goes wherever its row goes: the rows' targets lie one after another.
         is_sorted = len(source) < 2 or bool((source[1:] >= source[:-1]).all())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blomodel.text.shorten import shorten
+from blomodel.text.shorten import shorten, some_of
 
 x, y = cp.Variable(name="x"), cp.Variable(name="y")
 z = cp.Variable(400, name="z")
@@ -70,3 +70,8 @@ def test_the_cost_does_not_grow_with_the_expression(part) -> None:
         shorten(part)
         best = min(best, time.perf_counter() - begin)
     assert best < 2e-3
+
+
+def test_long_lists_show_the_first_few() -> None:
+    assert some_of(["a", "b", "c"]) == "a, b, c"
+    assert some_of(map(str, range(30)), 3) == "0, 1, 2 and 27 more"

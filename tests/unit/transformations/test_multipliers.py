@@ -307,3 +307,20 @@ class TestMistakes:
             self.problem(cp.exp(y), [row], y, x, row)
         with pytest.raises(errors.ModelError, match="quadratic part"):
             self.problem(cp.exp(x) * y**2, [row], y, x, row)
+
+
+def test_names_of_multipliers_can_be_read() -> None:
+    """By label, by what a short row says, by place and follower, or by how a long row begins."""
+    y, matrix = cp.Variable(9, name="supply"), np.arange(81.0).reshape(9, 9)
+    labelled, short, long = (
+        matrix @ y == 0,
+        y[0] <= 1,
+        np.arange(9.0) + matrix @ y - matrix @ (2 * y) == 0,
+    )
+    labelled.set_label("balance")
+    for name, last in (("lower level", "multiplier of '"), ("hour 3", "multiplier 3 of 'hour 3'")):
+        level = bm.Lower(cp.Minimize(cp.sum(y)), [labelled, short, long], variables=[y], name=name)
+        assert level.multiplier(labelled).name() == "multiplier of 'balance'"
+        assert level.multiplier(short).name() == "multiplier of supply[0] <= 1"
+        assert level.multiplier(long).name().startswith(last)
+        assert len(level.multiplier(long).name()) < 60
