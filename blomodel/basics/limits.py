@@ -286,6 +286,11 @@ BOX_CORNERS = Limit(
 
 # The certificate, explanations and studies
 
+STUDIED_WHEN_PROVEN = Limit(
+    400,
+    "variables and rows",
+    "beyond it, the neighbourhood of a point that a bound proves is not studied, which takes seconds",
+)
 UNIQUENESS_TEST = Limit(
     500, "lower variables", "beyond it, the certificate does not test whether the lower answer is unique"
 )

@@ -81,7 +81,14 @@ def certify_point(
     claim, stationarity, unique = Status.FAILED, None, None
     tolerated, descent, exact_y = None, None, None
     if accepted:
-        unique, facts = _study(problem, point.x, point.y, lower, deadline)
+        reached = bound is not None and problem.sign * checks.objective - bound <= tolerance * (
+            1 + abs(bound)
+        )
+        size = point.x.size + problem.plain_model.lower_size
+        if reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
+            unique, facts = None, LocalFacts(None, False, "the bound settles it")
+        else:
+            unique, facts = _study(problem, point.x, point.y, lower, deadline)
         stationarity = facts.stationarity
         if facts.direction is not None:
             descent = facts.direction[: point.x.size]

@@ -24,6 +24,10 @@ from blomodel.solvers.registry import InnerSolver
 USELESS = 1e-5  # residuals above this make the point of a solver that is not trusted worthless
 
 
+# P, q, A, b, the cones and d: see ``ConeData.numbers``.
+Numbers = tuple[sp.csc_array, np.ndarray, sp.csc_array, np.ndarray, list[Cone], float]
+
+
 class _ClarabelInterface(CLARABEL):
     """cvxpy's interface to Clarabel, which puts the rows of all cones in order by one product.
 
@@ -174,16 +178,8 @@ class ConeData:
         The preferred solver is asked before those of the cascade. The answer is that of the canonical
         form: ``self.y`` and ``self.duals`` lead back from there.
         """
-        q = (self._q @ vector)[: self.n]
+        P, q, A, b, _, _ = self.numbers(vector)
         q[self.y.positions] += linear
-        entries = self._A @ vector
-        A = sp.csc_array((-entries[: self._A_end], *self._A_index), shape=(self.m, self.n))
-        b = np.zeros(self.m)
-        b[self._b_rows] = entries[self._A_end :]
-        if self._P is None:
-            P = sp.csc_array((self.n, self.n))
-        else:
-            P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
         question = ConicQuestion(P, q, A, b, self._cones, accuracy, keeps_sparsity=True)
         asked = [] if preferred is None else [preferred]
         for solver in [*asked, *(solver for _, solver in self._stages)]:
@@ -192,6 +188,23 @@ class ConeData:
                 break
         count(solver.name)
         return answer
+
+    def numbers(self, vector: np.ndarray | None = None) -> Numbers:
+        """The canonical form for a parameter vector; without one, of a problem without parameters.
+
+        It minimises 1/2 z'Pz + q'z + d over Az + s = b with s in the cones; P is the upper triangle.
+        """
+        vector = self.blank if vector is None else vector
+        costs = self._q @ vector
+        entries = self._A @ vector
+        A = sp.csc_array((-entries[: self._A_end], *self._A_index), shape=(self.m, self.n))
+        b = np.zeros(self.m)
+        b[self._b_rows] = entries[self._A_end :]
+        if self._P is None:
+            P = sp.csc_array((self.n, self.n))
+        else:
+            P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
+        return P, costs[: self.n], A, b, self._cones, float(costs[self.n])
 
 
 def _is_believed(question: ConicQuestion, solver: InnerSolver, answer: Answer) -> bool:

@@ -30,6 +30,7 @@ from blomodel.methods.portfolio.steps import (
     Rescue,
 )
 from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch
+from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.text.layout import columns
@@ -38,6 +39,7 @@ WIDTH = 98  # characters of a line; explain() indents by two
 
 # In the order in which they are run.
 MEMBERS: tuple[type[Step], ...] = (
+    OneProgram,
     Tree,
     LowerAnswer,
     AnswerDescents,
@@ -170,9 +172,13 @@ def plan_for_one(
     if not model.is_convex_below:
         reason = "they need lower answers that are sure, which a lower level that is not convex lacks"
         return Plan((CutsAlone(),), (Omission("all others", reason),), effort=effort)
-    equivalent = exact_without_kinks(model, p)
-    steps, omitted = _choose_steps(Situation(equivalent.model, p, n_starts))
-    return Plan(steps, omitted, equivalent.n_further, effort)
+    situation = Situation(model, p, n_starts)
+    n_further = 0
+    if not isinstance(OneProgram.consider(situation), OneProgram):
+        equivalent = exact_without_kinks(model, p)
+        situation, n_further = Situation(equivalent.model, p, n_starts), equivalent.n_further
+    steps, omitted = _choose_steps(situation)
+    return Plan(steps, omitted, n_further, effort)
 
 
 def _say_whether_families_agree(run: Run) -> None:

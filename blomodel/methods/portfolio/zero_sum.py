@@ -1,0 +1,82 @@
+"""Zero-sum problems, and problems in which both levels agree: one convex program each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.errors import ModelError
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
+from blomodel.methods.portfolio.step import Omission, Outlook, Step
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.pieces import answer_below
+from blomodel.transformations.zero_sum import (
+    Interest,
+    Relation,
+    find_relation,
+    find_saddle,
+    why_no_saddle,
+)
+
+
+@dataclass(frozen=True)
+class OneProgram(Step):
+    """One convex program in place of two levels."""
+
+    relation: Relation
+
+    name = "one convex program"
+    family = "one convex program"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> OneProgram | Omission | None:
+        """Where f is a multiple of g up to terms in x, and the program is convex."""
+        model, p = situation.model, situation.p
+        relation = find_relation(model, p)
+        if relation is None:
+            return None
+        if relation.interest is Interest.OPPOSED:
+            obstacle = why_no_saddle(model, p)
+            return cls(relation) if obstacle is None else Omission(cls.name, obstacle)
+        try:
+            _ = model.relaxation_program
+        except ModelError:
+            return Omission(cls.name, "both levels agree, but are not convex in x and y together")
+        return cls(relation)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        c = f"{self.relation.factor:.6g}"
+        if self.relation.interest is Interest.OPPOSED:
+            return (
+                f"the game is zero-sum: f + {c} g depends on x alone, so the lower dual takes its "
+                "place and both levels are one convex program, with the y that no x beats as proof"
+            )
+        return (
+            f"both levels want the same: f - {c} g depends on x alone, so the best point of both "
+            "levels' constraints is a lower answer"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Solve the program, and answer at its x."""
+        if self.relation.interest is Interest.OPPOSED:
+            saddle = find_saddle(run.model, run.p, self.relation.factor)
+            if saddle is None:
+                return Outlook.DONE
+            x, y, bound = saddle.x, np.zeros(run.model.y.size), saddle.bound
+            source = "the lower answer that no x does better against (zero-sum)"
+        else:
+            answer = run.model.relaxation_program.solve(np.empty(0), run.p, accuracy=1e-9)
+            if not answer.status.has_point:
+                return Outlook.DONE
+            x, y = np.split(answer.y, [run.model.x.size])
+            bound, source = answer.value, "the constraints of both levels, which agree"
+        found = answer_below(run, x, y)
+        run.step(x=found.x, value=found.value, gap=found.gap)
+        # A bound that no point reaches is no worse than none, but it would only be a surprise here.
+        if bound > run.bound and found.value >= bound - run.tolerance * (1 + abs(bound)):
+            run.bound, run.bound_source = bound, source
+        return Outlook.SETTLED if is_proven_best(run) else Outlook.DONE

@@ -1,0 +1,221 @@
+r"""Problems in which one level's gain is the other's loss, or in which both want the same.
+
+With :math:`f = h(x) - c\,g(x, y)` and c > 0 the lower level picks the y that is worst for the upper one:
+:math:`\min_x \max_{y \in Y} f(x, y)`. Where Y does not depend on x and
+:math:`g = r(x) + q(x)'y + G(y)` with q affine, the inner maximum is the minimum of its dual, and both
+minima together are one convex program in x and the dual's variables. Its own multipliers are a y that no
+x can do better against: :math:`\min_x f(x, y)` for this fixed y proves the bound, whatever else holds.
+
+With :math:`f = h(x) + c\,g(x, y)` the best point of both levels' constraints is a lower answer.
+"""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.basics.kept_values import kept_values
+from blomodel.basics.memory import remembered
+from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.compiler.passes.derivatives import gradient, jacobian
+from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
+from blomodel.model.model import Model
+from blomodel.programs.cone_data import ConeData
+from blomodel.solvers.clarabel import tolerance_options
+from blomodel.solvers.question import Cone, ConeKind
+
+SAME = 1e-9  # relative difference of gradients that count as multiples of each other
+N_POINTS = 8  # at which gradients are compared
+TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn
+_KINDS = (ConeKind.ZERO, ConeKind.NONNEGATIVE, ConeKind.SECOND_ORDER, ConeKind.EXPONENTIAL)
+
+
+class Interest(enum.Enum):
+    """How the lower level's interest stands to the upper one's."""
+
+    OPPOSED = "f is -c g up to terms in x"
+    COMMON = "f is c g up to terms in x"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """f as a multiple of g, up to terms in x alone."""
+
+    interest: Interest
+    factor: float  # c
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """An x, and a bound on f over all x with the y that proves it."""
+
+    x: np.ndarray
+    bound: float
+
+
+@remembered
+def find_relation(model: Model, p: np.ndarray) -> Relation | None:
+    """Whether f is a multiple of g up to terms in x; None where it is not, or rows above hold y."""
+    n_x = model.x.size
+    if model.coupling_constraints or not n_x or model.statement.partners:
+        return None
+    draw, low_high = np.random.default_rng(0), model.bounds(p)
+    in_f, in_g = [], []
+    for k in range(N_POINTS):
+        x = np.clip(draw.normal(size=n_x) * 3.0 ** (k % 3), *low_high)
+        y = draw.normal(size=model.y.size) * 3.0 ** (k % 4)
+        slopes = model.f_grad(x, y, p)[n_x:], model.g_grad(x, y, p)[n_x:]
+        if all(np.all(np.isfinite(slope)) for slope in slopes):
+            in_f.append(slopes[0])
+            in_g.append(slopes[1])
+    if len(in_f) < N_POINTS // 2:
+        return None
+    of_f, of_g = np.concatenate(in_f), np.concatenate(in_g)
+    size = float(of_g @ of_g)
+    if size == 0 or not np.any(of_f):
+        return None
+    factor = float(of_f @ of_g) / size
+    if np.abs(of_f - factor * of_g).max() > SAME * np.abs(of_f).max():
+        return None
+    return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor))
+
+
+@remembered
+def why_no_saddle(model: Model, p: np.ndarray) -> str | None:
+    """What keeps an opposed problem from being one convex program; None where it is one."""
+    slope = gradient(model.g, ("y",))
+    of_slope = polynomial(slope, variable="x", coefficient="y")
+    if np.any(of_slope.degree > 1) or np.any(of_slope.coefficient_class[:, 1] > CONSTANT):
+        return "the lower objective is not of the form r(x) + q(x)'y + G(y) with q affine"
+    upper = {leaf.id for leaf in model.x.leaves}
+    if any(v.id in upper for c in model.lower_constraints for v in c.variables()):
+        return "lower constraints hold x, so that the dual has products of x and multipliers"
+    if not _program(model, np.zeros(model.y.size)).is_dcp():
+        return "the upper level's own part is not convex by cvxpy's rules"
+    if not _lower_at(model, np.zeros(model.x.size)).is_dcp():
+        return "the lower level is not convex by cvxpy's rules as it is written"
+    return None
+
+
+def find_saddle(model: Model, p: np.ndarray, factor: float) -> Saddle | None:
+    """Solve an opposed problem as one convex program; None where a solver fails.
+
+    Only where ``why_no_saddle`` has no objection.
+    """
+    origin = np.zeros(model.x.size), np.zeros(model.y.size)
+    lower = _lower_at(model, origin[0])
+    leaves = [leaf for leaf in model.y.leaves if leaf.id in {v.id for v in lower.variables()}]
+    if len(leaves) < len(model.y.leaves):
+        return None  # a variable that the lower level does not hold is not its own to decide
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        data = ConeData(lower, lower.constraints, leaves)
+        P, q, A, b, cones, offset = data.numbers()
+        if any(cone.kind not in _KINDS for cone in cones):
+            return None
+        # q of the canonical form moves with x only where y itself stands.
+        mixed = sp.csr_array(jacobian(gradient(model.g, ("y",)), ("x",), (*origin, p)))
+        places = sp.csr_array(
+            (data.y.factors, (data.y.positions, np.arange(model.y.size))), shape=(q.size, model.y.size)
+        )
+        multipliers, w = cp.Variable(b.size), cp.Variable(q.size)
+        x = cp.hstack([cp.vec(leaf, order="F") for leaf in model.x.leaves])
+        stationarity = q + sp.csr_array(places @ mixed) @ x + sp.csr_array(A.T) @ multipliers
+        dual = -b @ multipliers + offset
+        if P.nnz:
+            full = sp.csc_array(P + sp.triu(P, 1).T)
+            stationarity += full @ w
+            dual -= 0.5 * cp.quad_form(w, full, assume_PSD=True)
+        at_zero = float(model.g(*origin, p)[0])
+        balance = stationarity == 0
+        own = _at(model, model.f_expression, origin[1])
+        program = cp.Problem(
+            cp.Minimize(own - factor * (dual - at_zero)),
+            [*model.upper_constraints, balance, *_dual_cones(multipliers, cones)],
+        )
+        if not program.is_dcp() or not _is_solved(program):
+            return None
+        found = model.x.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.x.leaves})
+        # The multiplier of the balance is the lower answer that the upper level must expect.
+        answer = places.T @ np.asarray(balance.dual_value) / factor
+        bounds = [_least_against(model, sign * answer) for sign in (1.0, -1.0)]
+        known = [bound for bound in bounds if bound is not None]
+        return Saddle(found, max(known)) if known else None
+
+
+def _least_against(model: Model, y: np.ndarray) -> float | None:
+    """The least f over all x while y stays as it is; None where y is not allowed, or a solver fails.
+
+    The lower level may always keep such a y, so that the upper level cannot do better than this.
+    """
+    if not np.all(np.isfinite(y)):
+        return None
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        model.y.assign(y)
+        size = 1 + np.abs(y).max(initial=0)
+        if any(np.max(c.violation(), initial=0.0) > 1e-7 * size for c in model.lower_constraints):
+            return None
+        program = _program(model, y)
+        if not program.is_dcp() or not _is_solved(program):
+            return None
+        return float(program.value)
+
+
+def _program(model: Model, y: np.ndarray) -> cp.Problem:
+    """The upper level with a y that is fixed."""
+    return cp.Problem(cp.Minimize(_at(model, model.f_expression, y)), model.upper_constraints)
+
+
+def _at(model: Model, expression: cp.Expression, y: np.ndarray) -> cp.Expression:
+    values = [cp.Constant(value.copy()) for value in model.y.unpack(y).values()]
+    return Substitution(model.y.leaves, values)(expression)
+
+
+def _lower_at(model: Model, x: np.ndarray) -> cp.Problem:
+    """The lower level with an x that is fixed."""
+    values = [cp.Constant(value.copy()) for value in model.x.unpack(x).values()]
+    substitute = Substitution(model.x.leaves, values)
+    rows = [substitute(constraint) for constraint in model.lower_constraints]
+    return cp.Problem(cp.Minimize(substitute(model.g_expression)), rows)
+
+
+def _dual_cones(multipliers: cp.Variable, cones: Sequence[Cone]) -> list[Constraint]:
+    found: list[Constraint] = []
+    end = 0
+    for cone in cones:
+        begin, end = end, end + cone.size
+        part = multipliers[begin:end]
+        if cone.kind is ConeKind.NONNEGATIVE:
+            found.append(part >= 0)
+        elif cone.kind is ConeKind.SECOND_ORDER:
+            found.append(cp.SOC(part[0], part[1:]))
+        elif cone.kind is ConeKind.EXPONENTIAL:
+            found.append(cp.ExpCone(-part[1], -part[0], np.e * part[2]))
+    return found
+
+
+def _is_solved(program: cp.Problem) -> bool:
+    """Solve it to high accuracy; whether that gave a minimiser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
+        if program.is_lp():
+            try:
+                program.solve(solver=cp.HIGHS)
+            except cp.SolverError:
+                pass
+            if program.status == cp.OPTIMAL:
+                return True
+        for tolerance in TOLERANCES:
+            try:
+                program.solve(solver=cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
+            except cp.SolverError:
+                continue
+            if program.status == cp.OPTIMAL:
+                return True
+    return False
