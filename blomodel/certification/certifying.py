@@ -17,6 +17,7 @@ from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
+from blomodel.certification.norms import Manifold, manifold_of_norms
 from blomodel.certification.surroundings import Place, look_around
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.compiler.expressions.attributes import has_attributes
@@ -28,7 +29,7 @@ from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
 from blomodel.text.layout import array
 from blomodel.text.shorten import shorten
-from blomodel.transformations.kinks import without_kinks
+from blomodel.transformations.kinks import rows_for_kinks
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -267,12 +268,9 @@ def _study(
     if deadline.remaining < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
-    place = Place(model, p, x, y, multipliers)
-    if lower.is_proven and not without_kinks(model).is_same:
-        # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
-        equivalent = without_kinks(model)
-        (x, y), lifted = equivalent.forward(x, y, p), equivalent.model
-        place = Place(lifted, p, x, y, _sharpest_multipliers(lifted, p, x, y, None))
+    place, manifold = Place(model, p, x, y, multipliers), None
+    if lower.is_proven:
+        place, manifold = _without_kinks(place)
     facts = study_neighbourhood(
         place.model,
         p,
@@ -282,14 +280,33 @@ def _study(
         has_convex_pieces=lambda: _has_convex_pieces(place.model, p, lower),
         deadline=deadline,
     )
+    stays = manifold is None or (
+        facts.multipliers is not None and manifold.holds(place.model, facts.multipliers)
+    )
+    if not stays:
+        facts = LocalFacts(None, False, "a norm of the lower level is zero here, but may not stay so")
     unique: bool | None = None
     if lower.is_proven and facts.y is not None:
         unique = True  # a convex program whose optimality conditions settle y
     else:
-        unique = looks_unique(model, p, x[: model.x.size], y[: model.y.size], multipliers)
+        unique = looks_unique(model, p, x, y, multipliers)
         if unique and not lower.is_proven:
             unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
     return unique, facts
+
+
+def _without_kinks(place: Place) -> tuple[Place, Manifold | None]:
+    """The place in a model that has rows for kinks, and norms that vanish fixed at zero."""
+    model, p, x, y = place.model, place.p, place.x, place.y
+    manifold = manifold_of_norms(model, p, x, y)
+    if manifold is not None:
+        model, y = manifold.model, np.append(y, np.zeros(manifold.n_further))
+    equivalent = rows_for_kinks(model)
+    if manifold is None and equivalent.is_same:
+        return place, None
+    # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
+    (x, y), model = equivalent.forward(x, y, p), equivalent.model
+    return Place(model, p, x, y, _sharpest_multipliers(model, p, x, y, None)), manifold
 
 
 def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:

@@ -107,27 +107,21 @@ def _factorise(matrix: sp.csc_array) -> tuple[Solve, Solve, float] | None:
 
 
 def rows_are_independent(rows: sp.csr_array) -> bool:
-    """Whether the rows of a matrix are linearly independent, block by block where it has blocks."""
+    """Whether the rows of a matrix are linearly independent."""
     m, n = rows.shape
     if m == 0:
         return True
     if m > n or not np.all(np.isfinite(rows.data)):
         return False
-    for part in _blocks(rows):
-        block = part.toarray()
-        if min(block.shape) == 0 or block.shape[0] > block.shape[1]:
+    if limits.DENSE_ACTIVE_SET.allows(m):
+        used = np.unique(sp.csr_array(rows).indices)
+        if len(used) < m:
             return False
-        if limits.DENSE_ACTIVE_SET.allows(block.shape[0]):
-            values = np.linalg.svd(block, compute_uv=False)
-            if not values[-1] > DEPENDENT * max(values[0], 1e-300):
-                return False
-        else:
-            k, width = block.shape
-            upper = sp.hstack([sp.eye_array(width), part.T])
-            lower = sp.hstack([part, sp.csr_array((k, k))])
-            if Factor.of(sp.csr_array(sp.vstack([upper, lower]))) is None:
-                return False
-    return True
+        values = np.linalg.svd(rows[:, used].toarray(), compute_uv=False)
+        return bool(values[-1] > DEPENDENT * max(values[0], 1e-300))
+    upper = sp.hstack([sp.eye_array(n), rows.T])
+    lower = sp.hstack([rows, sp.csr_array((m, m))])
+    return Factor.of(sp.csr_array(sp.vstack([upper, lower]))) is not None
 
 
 def independent_rows(rows: sp.csr_array) -> np.ndarray:
@@ -155,11 +149,3 @@ def _row_groups(rows: sp.csr_array) -> list[np.ndarray]:
     labels = labels[: rows.shape[0]]
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-
-
-def _blocks(rows: sp.csr_array) -> list[sp.csr_array]:
-    found = []
-    for numbers in _row_groups(rows):
-        part = rows[numbers]
-        found.append(sp.csr_array(part[:, np.unique(part.indices)]))
-    return found

@@ -23,6 +23,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.curvature import Growth, growth
 from blomodel.certification.directions import Directions, Level, find_directions
+from blomodel.certification.kinks_here import is_at_a_kink
 from blomodel.certification.several_multipliers import smallest_slope_of_all
 from blomodel.certification.surroundings import Place, Surroundings, look_around
 from blomodel.model.model import Model
@@ -35,6 +36,7 @@ from blomodel.solvers.complementarity import (
 STATIONARY = 1e-4  # relative slope below which a direction counts as level
 NEARLY = 1e-2  # relative slope below which a Newton step may show that nothing can be gained
 GAIN = 1e-6  # relative; what a Newton step may gain at a local optimum
+SOLVED = 1e-5  # residual of the optimality conditions, relative to their terms
 NODES = 500  # of the tree over the weak pairs
 SECONDS = 2.0  # for it
 
@@ -56,6 +58,8 @@ class LocalFacts:
     spread : tuple of float or None
         How f moves with y when the lower level may lose a little: f changes by at most about
         sqrt(2 loss spread[0]) + loss spread[1]. None where y is not settled.
+    multipliers : array or None
+        Those of the lower level at the exact answer.
     """
 
     stationarity: float | None
@@ -64,6 +68,7 @@ class LocalFacts:
     direction: np.ndarray | None = None
     y: np.ndarray | None = None
     spread: tuple[float, float] | None = None
+    multipliers: np.ndarray | None = None
 
     @property
     def is_level(self) -> bool:
@@ -111,15 +116,20 @@ class _Study:
     ) -> LocalFacts:
         stationarity = None if decrease is None else decrease / self.steepness
         dx = None if move is None else move[: self.here.place.x.size]
-        return LocalFacts(stationarity, is_optimum, reason, dx, self.y, self.spread)
+        own = self.here.place.multipliers
+        return LocalFacts(stationarity, is_optimum, reason, dx, self.y, self.spread, own)
 
     def facts(self) -> LocalFacts:
         """What the tests show."""
         here = self.here
-        if not here.is_finite:
+        place = here.place
+        if not here.is_finite or is_at_a_kink(place.model, place.x, place.y, place.p):
             return self._facts(None, False, "a function of the model is not differentiable here")
         if self.deadline.is_over:
             return self._facts(None, False, "the time limit left no time for the test on pieces")
+        if here.misfit > SOLVED:
+            reason = "the lower level's optimality conditions by rows are not solved accurately here"
+            return self._facts(None, False, reason)
         if not here.has_unique_multipliers:
             return self._with_several_multipliers()
         directions = find_directions(here)

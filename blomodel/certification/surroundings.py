@@ -141,6 +141,11 @@ class Surroundings:
         return max(curved, 0.0), float(freed.max(initial=0.0))
 
     @property
+    def misfit(self) -> float:
+        """Residual of the equations, relative to their terms."""
+        return _misfit(self, self.residual)
+
+    @property
     def is_finite(self) -> bool:
         """Whether every function of the model has its derivatives here."""
         parts = (self.equations.data, self.weak_rows.data, self.above.data, self.equal_above.data)

@@ -20,9 +20,9 @@ from blomodel.methods.search.pieces import choose_optimistically, improve_by_pie
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
-MAX_DESCENTS = 12  # moves that the certificate may ask for
+DESCENTS = 12  # moves that the certificate may ask for
 SHORTER = 0.25  # factor from one trial along a move to the next
-MAX_TRIALS = 14  # along one move
+TRIALS = 14  # along one move
 PAYS = 1e-9  # relative; what a move must gain
 
 
@@ -77,7 +77,7 @@ def _along(run: Run, point: Point, direction: np.ndarray) -> Candidate | None:
     small = PAYS * (1 + abs(here))
     length = 0.5 * (1 + float(np.abs(point.x).max(initial=0.0))) / float(np.abs(direction).max())
     best: Candidate | None = None
-    for _ in range(MAX_TRIALS):
+    for _ in range(TRIALS):
         run.check_limits()
         trial = _answered(run, np.clip(point.x + length * direction, low, high), point.y)
         if trial is not None and trial.value < here - small:

@@ -15,7 +15,7 @@ from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
-from blomodel.solve.going_on import MAX_DESCENTS, descend, is_better, upper_direction
+from blomodel.solve.going_on import DESCENTS, descend, is_better, upper_direction
 from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
+FAR = 1e6  # entries of x beyond it are far away
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
@@ -94,7 +95,10 @@ Best = tuple[Certificate | None, Point | None, str]
 def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best:
     """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
     refused: Best = (None, None, "")
-    for candidate in run.ranking()[:MAX_CERTIFIED]:
+    ranking = run.ranking()
+    # Where f falls without limit the best points are so far away that no solver can answer there.
+    nearer = [c for c in ranking if np.abs(c.x).max(initial=0.0) <= FAR and run.is_acceptable(c)]
+    for candidate in [*ranking[:MAX_CERTIFIED], *nearer[:1]]:
         certificate = _certify(problem, run, candidate, deadline)
         point = Point(problem.chain.end.levels, candidate.x, candidate.y)
         best: Best = (certificate, point, candidate.source)
@@ -109,7 +113,7 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
 
 def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) -> Best:
     """Go on from a point at which the certificate sees f fall, as long as that pays."""
-    for _ in range(MAX_DESCENTS):
+    for _ in range(DESCENTS):
         certificate, point, _ = best
         if certificate is None or point is None or certificate.descent is None or deadline.is_over:
             return best

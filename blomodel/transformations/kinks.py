@@ -188,3 +188,10 @@ def with_smooth_functions(model: Model) -> Equivalent:
         return small
     chain = Chain(model.statement).where_accepted(VariablesForKinks(model.x_bounds, at_any_size=True))
     return Equivalent(Model(chain.end), chain) if chain.steps else Equivalent.to_itself(model)
+
+
+@remembered  # points of one model are certified again and again
+def rows_for_kinks(model: Model) -> Equivalent:
+    """The model with variables for its kinks, whatever its size and whatever that makes of it."""
+    chain = Chain(model.statement).where_accepted(VariablesForKinks(model.x_bounds, at_any_size=True))
+    return Equivalent(Model(chain.end), chain) if chain.steps else Equivalent.to_itself(model)
