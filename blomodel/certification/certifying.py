@@ -415,8 +415,9 @@ def looks_unique(
     if not model.has_smooth_kkt:
         return None
     if not limits.UNIQUENESS_TEST.allows(y.size):
-        settled = look_around(Place(model, p, x, y, multipliers)).factor is not None
-        return True if settled and model.conditions.multipliers_are_unknowns else None
+        if not model.conditions.multipliers_are_unknowns:  # y holds them, and they need not be unique
+            return None
+        return True if look_around(Place(model, p, x, y, multipliers)).factor is not None else None
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))
     fixed = np.vstack([rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()])
