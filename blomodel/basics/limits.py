@@ -65,9 +65,14 @@ RESCUE_UNKNOWNS = Limit(
     "beyond it, the nonlinear programs of value-cuts take too long for a last resort",
 )
 EVERY_SEARCH = Limit(
-    60,
+    30,
     "unknowns of the KKT conditions",
     "up to it, all searches are cheap and run at once; beyond, dear ones wait while descents do well",
+)
+CHEAP_DESCENTS = Limit(
+    1_000_000,
+    "products in one evaluation of g",
+    "up to it, descents on phi begin at nine starts; beyond, at four, as each evaluation is dear",
 )
 BOTH_PATHS = Limit(
     30,

@@ -11,6 +11,7 @@ from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import find_starts
 from blomodel.methods.search.answer_descent import AnswerDescent
+from blomodel.solvers.threads import one_blas_thread
 
 
 def derivative_of_the_answer(run: Run, method: Any) -> None:
@@ -57,5 +58,6 @@ class PhiDescent:
     def run(self, run: Run) -> None:
         """Descend from each start."""
         descent = AnswerDescent(run)
-        for x, _ in find_starts(run, self.n_starts):
-            descent.descend(x, self.max_steps)
+        with one_blas_thread():
+            for x, _ in find_starts(run, self.n_starts):
+                descent.descend(x, self.max_steps)

@@ -19,14 +19,14 @@ import scipy.sparse.linalg as spl
 from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import jacobian, jvp, vjp
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
+from blomodel.solvers.answer import OptimalitySystem
 
 _SHIFT = 1e-13  # relative to the Hessian, so that flat directions and dependent rows can be factored
 _REFINEMENTS = 3
+_EXACT = 1e-12  # relative residual that needs no refinement
 _ACCURACY = 1e-6  # relative residual beyond which the system has no solution
 _PRODUCTS = 2000  # of conjugate gradients with the Hessian, at most
 _FULL = 0.2  # share of nonzeros from which a large matrix is taken as dense
-
-Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # (r, s) to (u, w)
 
 
 class Adjoint(NamedTuple):
@@ -72,7 +72,7 @@ def pull_back(
     at: LagrangianPoint,
     slope: np.ndarray,
     rows: ActiveRows,
-    solve: Solve | None = None,
+    system: OptimalitySystem | None = None,
 ) -> Adjoint | None:
     """The product (dy/dx)' slope; None where the minimiser may move along the slope at fixed x.
 
@@ -80,14 +80,17 @@ def pull_back(
     ----------
     slope : array
         In y, with all variables of the Lagrangian.
-    solve : callable, optional
-        Solver of the optimality system on these rows, where one is at hand.
+    system : OptimalitySystem, optional
+        That of these rows, where it has been factorised already.
     """
     x, y, p, weights, multipliers = at
     chosen = np.flatnonzero(rows.mask)
     nothing = np.zeros(len(chosen))
-    if solve is not None:
-        u, w = solve(slope, nothing)
+    solved = None
+    if system is not None and system.A.shape[0] == len(chosen):
+        solved = _refined(system.solve, system.P, system.A, slope)
+    if solved is not None:
+        u, w = solved
     elif lagrangian.is_large_and_dense and not len(chosen):
         found = _conjugate_gradients(lagrangian, at, slope)
         if found is None:
@@ -120,63 +123,74 @@ def _solve_directly(
     if not (np.isfinite(H.data).all() and np.isfinite(A.data).all()):
         return None
     solve = _factor(H, A)
-    return None if solve is None else refined(solve, H, A, slope)
+    return None if solve is None else _refined(solve, H, A, slope)
 
 
-def refined(
-    solve: Callable[[np.ndarray], np.ndarray], H: Any, A: Any, slope: np.ndarray
+def _refined(
+    solve: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    H: Any,
+    A: Any,
+    slope: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """(u, w) of [H A'; A 0] (u, w) = (slope, 0), refined; None where nothing solves the system.
 
     The factor may belong to a slightly shifted matrix: refinement removes the shift's effect where the
     system has a solution, and shows where it has none.
     """
-    n, k = H.shape[0], A.shape[0]
-    right = np.concatenate([slope, np.zeros(k)])
     size = float(np.abs(slope).max(initial=0.0))
+    u, w = np.zeros(H.shape[0]), np.zeros(A.shape[0])
     if size == 0.0:
-        return np.zeros(n), np.zeros(k)
-    both = solve(right)
+        return u, w
+    rest_y, rest_rows = slope, w
     for _ in range(_REFINEMENTS):
-        u, w = both[:n], both[n:]
-        rest = right - np.concatenate([H @ u + A.T @ w, A @ u])
-        error = float(np.abs(rest).max(initial=0.0))
-        if error <= 1e-12 * size:
-            break
-        both = both + solve(rest)
-    u, w = both[:n], both[n:]
-    rest = right - np.concatenate([H @ u + A.T @ w, A @ u])
-    error = float(np.abs(rest).max(initial=0.0))
+        du, dw = solve(rest_y, rest_rows)
+        u, w = u + du, w + dw
+        rest_y, rest_rows = slope - H @ u - A.T @ w, -(A @ u)
+        error = max(np.abs(rest_y).max(initial=0.0), np.abs(rest_rows).max(initial=0.0))
+        if error <= _EXACT * size:
+            return u, w
     return (u, w) if error <= _ACCURACY * size else None
 
 
-def _factor(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
+def _factor(
+    H: sp.csc_array, A: sp.csr_array
+) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
     """Solver of [H A'; A 0], shifted a little: Cholesky without rows, else LU, sparse where it pays."""
     n, k = H.shape[0], A.shape[0]
     scale = float(np.abs(H.data).max(initial=1e-3))
     is_full = H.nnz > _FULL * n * n and k <= n
-    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k) and not is_full:
+    whole: Callable[[np.ndarray], np.ndarray]
+    if not limits.DENSE_ACTIVE_SET.allows(n + k) and not is_full:
         shift = sp.diags_array(np.concatenate([np.full(n, _SHIFT * scale), np.full(k, -_SHIFT)]))
-        whole = sp.block_array([[H, A.T], [A, None]]) if k else H
+        blocks: Any = [[H, A.T], [A, None]]
+        matrix = sp.csc_array((sp.block_array(blocks) if k else H) + shift)
         try:
-            return spl.splu(sp.csc_array(whole + shift)).solve
+            whole = spl.splu(matrix).solve
         except RuntimeError:
             return None
-    dense = H.toarray()
-    dense.flat[:: n + 1] += _SHIFT * scale
-    if not k:
-        try:
-            factor = scipy.linalg.cho_factor(dense, lower=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
+    else:
+        dense = H.toarray()
+        dense.flat[:: n + 1] += _SHIFT * scale
+        if not k:
+            lower, info = scipy.linalg.lapack.dpotrf(dense, lower=1)
+            if info != 0:
+                return None
+            return lambda r, s: (scipy.linalg.lapack.dpotrs(lower, r, lower=1)[0], s)
+        K = np.zeros((n + k, n + k))
+        K[:n, :n], K[:n, n:], K[n:, :n] = dense, A.toarray().T, A.toarray()
+        K.flat[n * (n + k + 1) :: n + k + 1] -= _SHIFT
+        factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
+        if info != 0:
             return None
-        return lambda right: scipy.linalg.cho_solve(factor, right, check_finite=False)
-    K = np.zeros((n + k, n + k))
-    K[:n, :n], K[:n, n:], K[n:, :n] = dense, A.toarray().T, A.toarray()
-    K.flat[n * (n + k + 1) :: n + k + 1] -= _SHIFT
-    factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
-    if info != 0:
-        return None
-    return lambda right: scipy.linalg.lapack.dgetrs(factor, pivots, right)[0]
+
+        def whole(right: np.ndarray) -> np.ndarray:
+            return np.asarray(scipy.linalg.lapack.dgetrs(factor, pivots, right)[0])
+
+    def solve(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        both = whole(np.concatenate([r, s]))
+        return both[:n], both[n:]
+
+    return solve
 
 
 def _conjugate_gradients(

@@ -184,7 +184,8 @@ class ParametricProgram:
         rows = active_rows(lagrangian, at, tolerance, keeps_weak=keeps_weak)
         everywhere = np.zeros(len(y))
         everywhere[: self.y.size] = slope
-        return pull_back(lagrangian, at, everywhere, rows)
+        is_same = answer.active is not None and np.array_equal(answer.active, rows.mask)
+        return pull_back(lagrangian, at, everywhere, rows, answer.system if is_same else None)
 
     @cached_property
     def _smoothed(self) -> SmoothedNorms:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
-from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
 
@@ -96,9 +96,11 @@ class ActiveSet(InnerSolver):
         if found is None:
             return None
         y, multipliers, exact, changes = found
-        return Answer(
+        answer = Answer(
             InnerStatus.OPTIMAL, np.nan, y, [], changes, multipliers, "", self.name, active=exact
         )
+        answer.system = system.kept_system
+        return answer
 
     def _prepared(self, question: QuadraticQuestion) -> ActiveSetSystem:
         system, P, A = self._system, question.P, question.A
@@ -142,6 +144,12 @@ class ActiveSetSystem:
     def is_strongly_convex(self) -> bool:
         """Whether P was found well enough conditioned to be inverted."""
         return self._inverse is not None
+
+    @property
+    def kept_system(self) -> OptimalitySystem | None:
+        """The optimality system of the last active rows."""
+        kept = self._kept
+        return None if kept is None else OptimalitySystem(self.P, kept.A, kept.solve)
 
     def _invert(self) -> None:
         factor, info = lapack.dpotrf(self.P, lower=1, clean=1)
@@ -295,6 +303,10 @@ class ActiveSetSystem:
 
     def _factor_dense(self, kept: _Kept) -> Solve | None:
         n, k = kept.At.shape
+        if k == 0:
+            lower, info = lapack.dpotrf(self.P, lower=1)
+            if info == 0 and lower.diagonal().min() > 1e-6 * lower.diagonal().max():
+                return lambda r, s: (lapack.dpotrs(lower, r, lower=1)[0], s)
         K = np.zeros((n + k, n + k), order="F")
         K[:n, :n], K[:n, n:], K[n:, :n] = self.P, kept.At, kept.A
         shift_y, shift_b = self._shifts()

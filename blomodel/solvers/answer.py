@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +46,22 @@ def no_value(status: InnerStatus) -> float:
     return -np.inf if status is InnerStatus.UNBOUNDED else np.nan
 
 
+class OptimalitySystem(NamedTuple):
+    """The factorised matrix [P A'; A 0] of an answer's active rows, for derivatives of the answer.
+
+    Attributes
+    ----------
+    P, A : matrices
+        The objective's Hessian, and the active rows.
+    solve : callable
+        From right sides (r, s) to (u, w); the factor may belong to a slightly shifted matrix.
+    """
+
+    P: Any
+    A: Any
+    solve: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
 @dataclass(slots=True)
 class Answer:
     """Minimum, minimiser and multipliers of an inner problem.
@@ -73,6 +91,7 @@ class Answer:
     bound: float = -np.inf  # no feasible point has a smaller objective, where the solver tells it
     error: float = 0.0  # largest of relative gap and residuals, where the solver tells it
     active: np.ndarray | None = None  # rows that hold with equality, where y is exact on them
+    system: OptimalitySystem | None = None  # of the active rows, where it is at hand
     ray: np.ndarray | None = None  # along which an unbounded objective falls, where one is known
 
     @staticmethod

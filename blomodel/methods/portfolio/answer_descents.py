@@ -6,7 +6,7 @@ from several starts. Short descents from all of them come first; only the best g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,15 +19,38 @@ from blomodel.methods.run.starts import diagonal, nearest_allowed, spread_by_sca
 from blomodel.methods.search.answer_descent import AnswerDescent
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation
+from blomodel.solvers.threads import one_blas_thread
 
 DIAGONAL = 5  # starts at which all variables stand at one share of their range
 SCATTERED = 3  # further ones, spread over the range
-SHORT, LONG = 25, 300  # quasi-Newton steps of a first descent, and of one that goes on
-FINISHED = 3  # descents of a level that go on to the end
 ENOUGH = 3  # descents that moved and ended at the best value confirm each other
 SAME = 1e-6  # relative: ends whose values differ by less are one
 LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
 WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
+
+
+@dataclass(frozen=True)
+class Thrift:
+    """How many evaluations of phi a level of effort may take.
+
+    Attributes
+    ----------
+    n_starts : int
+        At the first level; each further one has twice as many.
+    short, long : int
+        Quasi-Newton steps of a first descent, and of one that goes on.
+    n_finished : int
+        Descents of the first level that go on to the end; of each further level one does.
+    """
+
+    n_starts: int
+    short: int
+    long: int
+    n_finished: int
+
+
+CHEAP = Thrift(1 + DIAGONAL + SCATTERED, short=25, long=300, n_finished=2)
+DEAR = Thrift(4, short=15, long=100, n_finished=1)
 
 
 @dataclass
@@ -37,7 +60,8 @@ class Descents:
     size: int  # unknowns of the KKT conditions
     n_x: int
     is_smooth: bool = False  # whether phi has had no kink where it was asked for
-    ends: list[float] = field(default_factory=list)  # of descents that moved
+    ends: list[float] = field(default_factory=list)  # of descents that moved and came to an end
+    all_ends: list[float] = field(default_factory=list)  # also of those that were broken off
     has_stalled: bool = False  # whether the last level has brought next to nothing
 
     @property
@@ -57,9 +81,9 @@ class Descents:
 
     def note_level(self, before: float) -> None:
         """Whether a level that began with a best value has paid."""
-        typical = float(np.median(self.ends)) if self.ends else np.inf
-        gain = before - self.best
-        self.has_stalled = bool(np.isfinite(before) and gain <= LITTLE * max(typical - self.best, 0.0))
+        spread = float(np.median(self.all_ends)) - self.best if self.all_ends else np.inf
+        small = max(LITTLE * spread, SAME * (1 + abs(self.best)))
+        self.has_stalled = bool(np.isfinite(before) and before - self.best <= small)
 
 
 def descents_of(run: Run) -> Descents | None:
@@ -69,9 +93,12 @@ def descents_of(run: Run) -> Descents | None:
 
 
 def are_confirmed(run: Run) -> bool:
-    """Whether descents from several starts ended at the best point, or many could not improve it."""
+    """Whether descents from several starts ended at the best point, or many could not improve it.
+
+    Small problems are not confirmed in this way: there another kind of search costs next to nothing.
+    """
     descents, best = descents_of(run), run.best()
-    if descents is None or best is None:
+    if descents is None or best is None or limits.EVERY_SEARCH.allows(descents.size):
         return False
     if best.value < descents.best - SAME * (1 + abs(best.value)):
         return False  # another idea has found a better point
@@ -97,7 +124,7 @@ class AnswerDescents(Step):
     """Descent on phi from several starts."""
 
     size: int
-    n_starts: int
+    thrift: Thrift
 
     name = "descent on phi"
     family = "descent on phi"
@@ -110,18 +137,25 @@ class AnswerDescents(Step):
         reason = AnswerDescent.why_not(situation.model)
         if reason is not None:
             return Omission(cls.name, reason)
-        return cls(situation.size, situation.wanted or 1 + DIAGONAL + SCATTERED)
+        thrift = CHEAP if limits.CHEAP_DESCENTS.allows(situation.model.g.n_products) else DEAR
+        if situation.wanted is not None:
+            thrift = replace(thrift, n_starts=situation.wanted)
+        return cls(situation.size, thrift)
 
     @property
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"f(x, y*(x)) by its implicit gradient from up to {self.n_starts} starts, {SHORT} steps "
-            f"each, and to the end from the best {FINISHED}"
+            f"f(x, y*(x)) by its implicit gradient from up to {self.thrift.n_starts} starts, "
+            f"{self.thrift.short} steps each, and to the end from the best"
         )
 
     def run(self, run: Run, level: int) -> Outlook:
         """Descend from the starts of this level; there are always more."""
+        with one_blas_thread():  # the systems are too small to share, and other processes may be at work
+            return self._run(run, level)
+
+    def _run(self, run: Run, level: int) -> Outlook:
         record: list[Descents] = run.once(Descents, list)
         if not record:
             record.append(Descents(self.size, run.model.x.size))
@@ -130,10 +164,11 @@ class AnswerDescents(Step):
         descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
         unfinished: list[AnswerEvaluation] = []
         for start in self._starts(run, descent, level):
-            end = descent.descend(start, SHORT, crosses_kinks=False)
+            end = descent.descend(start, self.thrift.short, crosses_kinks=False)
             if end is None:
                 continue
             has_moved = np.abs(end.x - start).max(initial=0) > 1e-6 * (1 + np.abs(start).max(initial=0))
+            descents.all_ends.append(end.value)
             if not descent.has_ended:
                 unfinished.append(end)
             elif has_moved:
@@ -145,9 +180,9 @@ class AnswerDescents(Step):
             if descents.are_unanimous:
                 break
         unfinished.sort(key=lambda end: end.value)
-        for end in unfinished[:FINISHED]:
+        for end in unfinished[: self.thrift.n_finished if level == 0 else 1]:
             if not descents.are_unanimous:
-                last = descent.descend(end.x, LONG)
+                last = descent.descend(end.x, self.thrift.long)
                 descents.ends.append(end.value if last is None else last.value)
         descents.is_smooth = descent.is_smooth
         descents.note_level(before)
@@ -165,7 +200,7 @@ class AnswerDescents(Step):
         first = 0 if level == 0 else SCATTERED * 2 ** (level - 1)
         scattered = spread_by_scale(bounds, center, SCATTERED * 2**level, run.seed)[first:]
         along = diagonal(bounds, center, DIAGONAL, level) if n > 1 else []
-        wishes = [*wishes, *along, *scattered][: self.n_starts * 2**level]
+        wishes = [*wishes, *along, *scattered][: self.thrift.n_starts * 2**level]
         if descent.has_box:
             return wishes
         allowed = (nearest_allowed(run, wish) for wish in wishes)

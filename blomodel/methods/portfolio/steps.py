@@ -17,6 +17,7 @@ from blomodel.methods.portfolio.start_search import (
 )
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
+from blomodel.methods.search.answer_descent import has_one_answer
 from blomodel.methods.search.pieces import answer_below, choose_optimistically
 from blomodel.methods.value_cuts import ValueCuts
 
@@ -124,6 +125,7 @@ class Rescue(Step):
 
     name = "value cuts"
     family = "value cuts"
+    is_dear = True
 
     @classmethod
     def consider(cls, situation: Situation) -> Rescue | Omission:
@@ -175,7 +177,7 @@ class Choice(Step):
     def run(self, run: Run, level: int) -> Outlook:
         """Choose."""
         best = run.best()
-        if best is not None:
+        if best is not None and not has_one_answer(run, best.x):
             choose_optimistically(run, best.x)
         return Outlook.DONE
 

@@ -12,6 +12,7 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
 
 SLOPE = 1e-8  # relative slope, within the bounds, at which descent stops
+LEAST_GAIN = 1e-12  # of a step, relative to phi
 STALLED = 1e-4  # relative slope above which an end is a kink, not a smooth minimum
 SOURCE = "descent on phi"
 
@@ -55,7 +56,8 @@ class AnswerDescent:
             run.tried.append((found.x, found.lower_status))
             return found
         self.is_smooth &= found.has_gradient and found.is_smooth
-        run.offer(found.x, found.y, SOURCE, found.answer)
+        if run.offer(found.x, found.y, SOURCE, found.answer) is not None and found.has_gradient:
+            _unique_answers(run).add(found.x.tobytes())
         if found.value < self._best:
             self._best = found.value
             run.step(x=found.x, value=found.value)
@@ -92,7 +94,12 @@ class AnswerDescent:
             return again.pop() if again else self.evaluate(point)
 
         end = minimise_in_box(
-            evaluate, first.x, self.bounds, tolerance=tolerance, max_iterations=max_steps
+            evaluate,
+            first.x,
+            self.bounds,
+            tolerance=tolerance,
+            max_iterations=max_steps,
+            least_gain=LEAST_GAIN,
         )
         self.has_ended = self._is_stationary(end, first)
         if self.has_ended or not crosses_kinks:
@@ -108,3 +115,13 @@ class AnswerDescent:
         """The largest slope that bounds do not hold back."""
         moved = np.clip(point.x - point.gradient, *self.bounds) - point.x
         return float(np.abs(moved).max(initial=0))
+
+
+def _unique_answers(run: Run) -> set[bytes]:
+    unique: set[bytes] = run.once("x with one lower answer", set)
+    return unique
+
+
+def has_one_answer(run: Run, x: np.ndarray) -> bool:
+    """Whether a descent has found that the lower answer at x leaves the upper level no choice."""
+    return x.tobytes() in _unique_answers(run)

@@ -22,8 +22,13 @@ def minimise_in_box(
     *,
     tolerance: float,
     max_iterations: int,
+    least_gain: float = 1e-13,
 ) -> Found:
-    """Limited-memory quasi-Newton descent over a box (SciPy's L-BFGS-B); the best point seen."""
+    """Limited-memory quasi-Newton descent over a box (SciPy's L-BFGS-B); the best point seen.
+
+    It ends at a projected slope of ``tolerance``, and at a step with less than ``least_gain``, relative
+    to the value.
+    """
     from scipy.optimize import minimize
 
     best: list[Found] = []
@@ -41,7 +46,7 @@ def minimise_in_box(
         jac=True,
         method="L-BFGS-B",
         bounds=np.column_stack(bounds),
-        options={"maxiter": max_iterations, "ftol": 1e-13, "gtol": tolerance, "maxcor": 20},
+        options={"maxiter": max_iterations, "ftol": least_gain, "gtol": tolerance, "maxcor": 20},
     )
     return best[0]
 

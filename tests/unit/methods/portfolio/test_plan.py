@@ -206,7 +206,8 @@ def test_the_number_of_starts_can_be_given():
     search = next(step for step in problem.plan().steps if step.name == SMOOTHED)
     assert search.n_starts == default_number_of_starts(2) == 10
     plan = problem.plan(n_starts=4)
-    assert [step.n_starts for step in plan.steps if step.name in (PHI, SMOOTHED)] == [4, 4]
+    starts = {step.name: getattr(step, "thrift", step).n_starts for step in plan.steps[:2]}
+    assert starts == {PHI: 4, SMOOTHED: 4}
     assert plan == make_plan(problem.model, np.zeros(0), 4)
     assert plan == create_method("auto", {"n_starts": 4}).plan(problem.model, np.zeros(0))
 
