@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.linalg as spl
 from cvxpy.constraints import PSD, SOC, Equality, ExpCone, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.power import PowCone3D, PowConeND
@@ -23,6 +20,7 @@ from blomodel.compiler.passes.derivatives import jacobian, pattern, vjp
 from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.programs.optimality_system import factor_system, solve_sensitivity
 from blomodel.text.shorten import shorten
 
 _CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
@@ -304,69 +302,7 @@ class Lagrangian:
         if self.rows is not None and len(chosen):
             A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
             A = sp.csr_array(sp.diags_array(self.signs[chosen]) @ A)
-        return _factor_system(H, A)
-
-
-def _factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Solver of [H A'; A 0], shifted a little so that dependent rows do no harm."""
-    n, k = H.shape[0], A.shape[0]
-    scale = float(np.abs(H.data).max(initial=1e-3))
-    if not np.isfinite(scale) or not np.isfinite(A.data).all():
-        return None
-    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k):
-        shift = sp.diags_array(np.concatenate([np.full(n, 1e-12 * scale), np.full(k, -1e-12)]))
-        blocks: Any = [[H, A.T], [A, None]]
-        whole = sp.block_array(blocks) if k else H
-        try:
-            return spl.splu(sp.csc_array(whole + shift)).solve
-        except RuntimeError:
-            return None
-    K = np.zeros((n + k, n + k))
-    K[:n, :n], K[:n, n:], K[n:, :n] = H.toarray(), A.toarray().T, A.toarray()
-    K.flat[: n * (n + k) : n + k + 1] += 1e-12 * scale
-    K.flat[n * (n + k + 1) :: n + k + 1] -= 1e-12
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
-            factor = scipy.linalg.lu_factor(K)
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return None
-    return lambda right: scipy.linalg.lu_solve(factor, right)
-
-
-def solve_sensitivity(
-    H: sp.csc_array, A: sp.csr_array, R: sp.csc_array, B: sp.csr_array
-) -> np.ndarray | None:
-    """dy of [H A'; A 0] (dy, dl) = -(R, B), or None when dy is not determined."""
-    n, k = H.shape[0], A.shape[0]
-    right = -np.vstack([R.toarray(), B.toarray()])
-    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k):
-        K = sp.block_array([[H, A.T], [A, None]], format="csc") if k else sp.csc_array(H)
-        try:
-            solution = spl.splu(K).solve(right)
-        except RuntimeError:
-            return None
-        residual = np.abs(K @ solution - right).max(initial=0.0)
-        return solution[:n] if residual <= 1e-8 * (1.0 + np.abs(right).max(initial=0.0)) else None
-    dense = A.toarray()
-    # dy = particular + Z u, with Z spanning the directions that keep the active rows active.
-    rank, vt, particular = 0, np.eye(n), np.zeros((n, right.shape[1]))
-    if k:
-        u, values, vt = scipy.linalg.svd(dense, full_matrices=True)
-        rank = int((values > 1e-10 * values.max(initial=0.0)).sum())
-        image = u.T @ right[n:]
-        if np.abs(image[rank:]).max(initial=0.0) > 1e-8 * (1.0 + np.abs(image).max(initial=0.0)):
-            return None  # dependent rows that move apart: the active set cannot stay
-        particular = vt[:rank].T @ (image[:rank] / values[:rank, None])
-    Z = vt[rank:].T
-    if Z.shape[1] == 0:
-        return particular
-    full = H.toarray()
-    reduced = Z.T @ full @ Z
-    spectrum = np.linalg.eigvalsh((reduced + reduced.T) / 2)
-    if spectrum[0] <= 1e-9 * max(np.abs(full).max(), 1e-12):
-        return None  # flat direction: the minimiser is not unique
-    return particular + Z @ np.linalg.solve(reduced, Z.T @ (right[:n] - full @ particular))
+        return factor_system(H, A)
 
 
 def _rows_of(constraint: Constraint) -> tuple[list[cp.Expression], float]:
