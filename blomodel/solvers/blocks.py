@@ -8,7 +8,8 @@ is left to others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
 
+Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 _CORRECTIONS = 12
 _REFINEMENTS = 6
 _WORST_CONDITION = 1e8
@@ -119,6 +121,19 @@ class BlockActiveSet:
                 return None
             corrections = max(corrections, spent)
         return BlockAnswer(y, multipliers, exact, corrections)
+
+    def optimality_solver(self, active: np.ndarray) -> Solve:
+        """Solver of [P A'; A 0] on the rows active in the last answer; it outlives the next solves."""
+        stacks, rows = [copy(stack) for stack in self._stacks], np.flatnonzero(active)
+
+        def solve(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            u, w, right = np.zeros(self.n), np.zeros(self.m), np.zeros(self.m)
+            right[rows] = s
+            for stack in stacks:
+                stack.solve_active(r, right, u, w)
+            return u, w[rows]
+
+        return solve
 
 
 class _Stack:
@@ -270,6 +285,16 @@ class _Stack:
         into[2][self.rows] = guess.reshape(-1)[self.at_row]
         return corrections
 
+    def solve_active(self, r: np.ndarray, s: np.ndarray, u: np.ndarray, w: np.ndarray) -> None:
+        """Write the solution of Pu + A'w = r, Au = s on the active rows into u and w."""
+        stacked = np.zeros(self.count * self.n)
+        stacked[self.at_variable] = r[self.variables]
+        free = self._divide(stacked.reshape(self.count, self.n, 1))
+        miss = self.A @ free - self._stacked_rows(s, 0.0)[:, :, None]
+        push = self._inverse @ miss  # which is zero outside the active rows
+        u[self.variables] = (free - self.PAt @ push).reshape(-1)[self.at_variable]
+        w[self.rows] = push.reshape(-1)[self.at_row]
+
     def _invert(self, active: np.ndarray) -> None:
         """The inverse of A P^-1 A' on the active rows of each block, zero elsewhere."""
         changed = np.arange(self.count)
@@ -288,6 +313,7 @@ class _Stack:
             shift = 1e-11 * np.maximum(diagonal.max(axis=1, initial=0.0), 1e-300)
             where = np.arange(len(used))
             system[:, where, where] += np.where(chosen, shift[:, None], 1.0)
+            self._inverse = self._inverse.copy()  # solvers of the rows before still hold it
             self._inverse[changed] = 0.0
             self._inverse[np.ix_(changed, used, used)] = np.where(both, np.linalg.inv(system), 0.0)
         self._inverted = active.copy()

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.solvers.active_set import ActiveSet
-from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
 from blomodel.solvers.blocks import BlockActiveSet, Part
 from blomodel.solvers.cascade import Stage, stages
 from blomodel.solvers.choice import Preferred, count
@@ -59,10 +59,14 @@ class QuadraticSolver:
         is_apart = len(parts) > 1 or (len(parts) == 1 and not self.m)
         is_apart = is_apart and BlockActiveSet.takes(parts, P)
         self._blocks = BlockActiveSet(parts, equality) if is_apart else None
+        self.A: sp.csc_array | None = None
+        self._active_rows: tuple[np.ndarray, sp.csr_array] | None = None  # the last active rows of A
         self.set_matrices(P, A)
 
     def set_matrices(self, P: sp.csc_array, A: sp.csc_array) -> None:
         """Replace P and A, keeping what is known of the last answer."""
+        if self._blocks is not None and A is not self.A:
+            self._rows, self._active_rows = sp.csr_array(A), None
         self.P, self.A = P, A
         blocks, self.is_strongly_convex = self._blocks, False
         if blocks is not None and P.nnz:
@@ -118,6 +122,9 @@ class QuadraticSolver:
             return None
         count("active-set")
         self._active, self._y = found.active, found.y
+        if self._active_rows is None or not np.array_equal(self._active_rows[0], found.active):
+            self._active_rows = found.active, self._rows[np.flatnonzero(found.active)]
+        solve = self._blocks.optimality_solver(found.active)
         return Answer(
             InnerStatus.OPTIMAL,
             np.nan,
@@ -127,6 +134,7 @@ class QuadraticSolver:
             found.multipliers,
             solver="active-set",
             active=found.active,
+            system=OptimalitySystem(self.P, self._active_rows[1], solve),
         )
 
     def _settle(

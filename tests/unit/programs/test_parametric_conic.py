@@ -168,7 +168,7 @@ def test_smooth_problems_are_solved_to_rounding(build):
     cotangent = lower.lagrangian.signs * answer.multipliers
     slope = lower.lagrangian.terms_grad_y(POINTS[0], y, NO_P, np.ones(1))
     if lower.lagrangian.rows is not None:
-        slope = slope + lower.lagrangian._rows_grad_y(POINTS[0], y, NO_P, cotangent)
+        slope = slope + lower.lagrangian.rows_grad_y(POINTS[0], y, NO_P, cotangent)
     assert np.abs(slope).max() <= 1e-10
 
 

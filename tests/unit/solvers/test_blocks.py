@@ -80,6 +80,20 @@ def test_the_blocks_answer_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert blocks.solve(program.q(), program.b, None, 1e-9) is not None
 
 
+def test_the_optimality_system_of_an_answer_outlives_the_next_solve() -> None:
+    program = Joined(5, SIZES["of all sizes"])
+    solver = QuadraticSolver(program.P, program.A, program.equality, parts=program.parts)
+    system = solver.solve(program.q(), program.b).system
+    solver.solve(program.q(), program.b)
+    solver.set_matrices(sp.csc_array(2 * program.P), program.A)
+    n, k = program.P.shape[0], system.A.shape[0]
+    K = np.block([[system.P.toarray(), system.A.toarray().T], [system.A.toarray(), np.zeros((k, k))]])
+    right = program.rng.normal(size=n + k)
+    found = np.concatenate(system.solve(right[:n], right[n:]))
+    np.testing.assert_allclose(K @ found, right, rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(system.P.toarray(), program.P.toarray())
+
+
 def test_a_row_may_be_without_bound() -> None:
     program = Joined(2, SIZES["alike"])
     b = np.where(program.equality | (np.arange(len(program.b)) % 2 == 0), program.b, np.inf)
