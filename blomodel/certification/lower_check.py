@@ -92,7 +92,7 @@ def _search_lower(
     elif is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
     elif is_proven and model.lower_program.kind == "conic":
-        by = "Clarabel on the compiled lower level"
+        by = f"{(answer.solver or 'clarabel').capitalize()} on the compiled lower level"
     elif not is_proven:
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point

@@ -25,6 +25,7 @@ from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.newton import NewtonMinimiser
 from blomodel.programs.objective import WeightedObjective
 from blomodel.programs.points import pack_or_generic
+from blomodel.programs.sequential import SequentialQuadratics
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.cascade import describe
 from blomodel.solvers.choice import Preferred, count
@@ -32,6 +33,7 @@ from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import InnerSolver
 from blomodel.text.shorten import shorten
 
+SECOND = "newton on quadratic programs"
 Pair = tuple[np.ndarray, np.ndarray]  # y and multipliers
 
 
@@ -55,6 +57,11 @@ class ConicProgram:
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
         self._preferred = Preferred()
+        self._second: SequentialQuadratics | None = None
+        if self.is_smooth and SequentialQuadratics.takes(lagrangian):
+            self._second = SequentialQuadratics(lagrangian)
+        self._stalls = 0  # of the cone solver in a row
+        self._near = np.zeros(self.n)  # where the second solver starts
         self.hoister = Hoister(lagrangian.blocks, x_bounds)
         self.objective = WeightedObjective(self.hoister, terms, name)
         self.constraints = [self._rewrite(constraint) for constraint in constraints]
@@ -217,6 +224,10 @@ class ConicProgram:
             if point is not None:
                 count("newton")
                 return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
+        if self._stalls > 1 and preferred is None:
+            second = self._without_cones(x, p, weights, scale, accuracy)
+            if second is not None:
+                return second
         if self.data is None:
             self._set_values(x, p, weights)
             data = ConeData(self.problem, self.constraints, self.hoister.variables(), ignore_dpp=True)
@@ -224,6 +235,13 @@ class ConicProgram:
         else:
             data, vector = self.data, self._vector(x, p, weights)
         result = data.solve(vector, self.objective.linear(x, p, weights), accuracy, preferred)
+        has_stalled = result.status in (InnerStatus.FAILED, InnerStatus.INACCURATE)
+        self._stalls = self._stalls + 1 if has_stalled else 0
+        # Cones of badly scaled powers may even look infeasible.
+        if result.status in (InnerStatus.FAILED, InnerStatus.INFEASIBLE):
+            second = self._without_cones(x, p, weights, scale, accuracy)
+            if second is not None:
+                return second
         if not result.has_point:
             reason = f"{result.solver.capitalize()}: {result.reason}"
             return Answer.without_point(result.status, self.n, reason, result.iterations)
@@ -238,8 +256,35 @@ class ConicProgram:
         answer = self._answer(x, p, weights, scale, point, status, solver)
         answer.iterations = result.iterations
         if answer.status is not InnerStatus.OPTIMAL:
+            second = self._without_cones(x, p, weights, scale, accuracy, y)
+            if second is not None:
+                return second
             answer.reason = f"{result.solver.capitalize()}: {result.reason}"
         return answer
+
+    def _without_cones(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        scale: float,
+        accuracy: float,
+        near: np.ndarray | None = None,
+    ) -> Answer | None:
+        """The second solver, for what is smooth: it works on the functions, not on cones for them."""
+        if self._second is None:
+            return None
+        found = self._second.solve(x, p, weights, self._near if near is None else near, accuracy)
+        if found is None:
+            return None
+        # Newton steps on the optimality conditions, which they also check.
+        point = self.lagrangian.refine(LagrangianPoint(x, found[0], p, weights, found[1]), max_factors=4)
+        if point is None:
+            return None
+        count(SECOND)
+        self._near = point[0]
+        self._last = point if self._is_guarded else None
+        return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, SECOND)
 
     def _answer(
         self,
