@@ -18,6 +18,7 @@ from blomodel.certification.certificate import Certificate
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.norms import Manifold, manifold_of_norms
+from blomodel.certification.reserve import local_seconds
 from blomodel.certification.surroundings import Place, look_around
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.compiler.expressions.attributes import has_attributes
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 ACCURATE = 1e-3  # of the optimal value: the smallest unit in which lower gaps are measured
 APART = 1e-2  # relative distance at which two lower answers count as different
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
-OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
+GRACE = 0.2  # seconds that the local tests may take beyond a time limit
 
 
 @dataclass(frozen=True)
@@ -265,8 +266,10 @@ def _study(
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = problem.plain_model, problem.parameter_values()
-    if deadline.remaining < local_seconds(model):
+    if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
+    if deadline.remaining < GRACE:
+        deadline = Deadline.after(GRACE)
     multipliers = _sharpest_multipliers(model, p, x, y, lower)
     place, manifold = Place(model, p, x, y, multipliers), None
     if lower.is_proven:
@@ -315,11 +318,6 @@ def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:
     if not limits.CONVEX_PIECES.allows(model.conditions.n_unknowns):
         return False
     return convex_objective(model, p) is not None
-
-
-def local_seconds(model: Model) -> float:
-    """Roughly what the derivatives at a point take, to keep a time limit."""
-    return OVERHEAD + 2e-4 * (model.x.size + model.lower_size)
 
 
 def _follower_gaps(problem: BilevelProblem, best: Point, values: list[float]) -> dict[str, float]:

@@ -6,14 +6,12 @@ from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
+LOCAL = 1e-4  # the same for the tests of the neighbourhood
 SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
 
 
 def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -> float:
-    """Seconds that the certificate of one point will take, without its tests of the neighbourhood.
-
-    These tests end at the deadline by themselves, so that only the separate lower solve, and the
-    model's functions at the point, have to be paid for in any case.
+    """Seconds that the certificate of one point will take: a lower solve of its own and local tests.
 
     Parameters
     ----------
@@ -26,4 +24,10 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
     if not model.is_convex_below:
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size
-    return (OVERHEAD + EACH * size) * min(max(load, 1.0), 5.0) + SOLVES * lower_seconds
+    work = OVERHEAD + EACH * size + local_seconds(model)
+    return work * min(max(load, 1.0), 5.0) + SOLVES * lower_seconds
+
+
+def local_seconds(model: Model) -> float:
+    """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
+    return OVERHEAD + LOCAL * (model.x.size + model.lower_size)
