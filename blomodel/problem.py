@@ -139,12 +139,20 @@ class BilevelProblem:
         >>> print(bm.BilevelProblem(cp.Minimize((x + 1) ** 2 + y), [], lower).chain)
         attributes as rows: what is compiled has no attributes, so 'y' is free and rows say the rest
         """
-        return self.plain_chain.then(*self.transformations)
+        if self.transformations:  # which know best what is good for the problem
+            return self.plain_chain.then(*self.transformations)
+        if not self.levels.p.has_values:
+            return self.plain_chain
+        from blomodel.transformations.units import FittingUnits
+
+        units = FittingUnits(self.plain_model, self.parameter_values())
+        return self.plain_chain.where_accepted(units)
 
     @cached_property
     def model(self) -> Model:
         """What methods solve, compiled from the end of the chain, once for all parameters' values."""
-        return self._compile(self.chain) if self.transformations else self.plain_model
+        is_plain = len(self.chain) == len(self.plain_chain)
+        return self.plain_model if is_plain else self._compile(self.chain)
 
     @cached_property
     def plain_model(self) -> Model:

@@ -1,0 +1,102 @@
+r"""Objectives in units of their own, where what was stated is far from order one.
+
+Solvers and tests know tolerances, and these mean something only for numbers of order one: a lower
+objective of 1e-5 has multipliers of 1e-5, which look like zeros. Both objectives are divided by powers
+of two, which changes no digit: :math:`f' = f / t_f` and :math:`g' = g / t_g`. Points stay as they are, a
+multiplier comes back as :math:`t_g \lambda'`, a value or bound as :math:`t_f` times the one found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from blomodel.compiler.tape import Tape
+from blomodel.declare.followers import Lower
+from blomodel.declare.point import Values
+from blomodel.declare.statement import Statement
+from blomodel.model.model import Model
+from blomodel.transformations.transformation import Applied, Transformation
+
+SMALL, LARGE = 2.0**-8, 2.0**20  # slopes between these count as of order one
+
+
+class FittingUnits(Transformation):
+    """Objectives divided by the sizes of their slopes, where these are far from one.
+
+    Parameters
+    ----------
+    model : Model
+        The statement, compiled.
+    p : array
+        Values of the parameters, at which slopes are looked at.
+    """
+
+    name: ClassVar[str] = "units"
+
+    def __init__(self, model: Model, p: np.ndarray) -> None:
+        self.upper, self.lower = objective_units(model, p)
+
+    def obstacle(self, statement: Statement) -> str | None:
+        """One of the objectives must be in units of another size."""
+        return "both objectives are of order one" if self.upper == self.lower == 1.0 else None
+
+    def apply(self, statement: Statement) -> Applied:
+        """Both objectives divided."""
+        level = statement.lower
+        followers = statement.followers
+        if self.lower != 1.0:
+            objective = type(level.objective)((1.0 / self.lower) * level.objective.args[0])
+            followers = (Lower(objective, level.constraints, level.variables, name=level.name),)
+        f = statement.upper_objective
+        after = replace(
+            statement,
+            upper_objective=f if self.upper == 1.0 else (1.0 / self.upper) * f,
+            followers=followers,
+        )
+        parts = [
+            f"the {which} objective is counted in units of {unit:.3g}"
+            for which, unit in (("upper", self.upper), ("lower", self.lower))
+            if unit != 1.0
+        ]
+        reason = " and ".join(parts)
+        return _InUnits(self.name, reason, statement, after, self.upper, self.lower)
+
+
+@dataclass(frozen=True, eq=False)
+class _InUnits(Applied):
+    upper: float
+    lower: float
+
+    def invert_multipliers(self, multipliers: list[np.ndarray], values: Values) -> list[np.ndarray]:
+        """Multipliers of the objective as it was stated."""
+        return [self.lower * np.asarray(part) for part in multipliers]
+
+    def invert_value(self, value: float) -> float:
+        """The value in the stated units."""
+        return self.upper * value
+
+
+def objective_units(model: Model, p: np.ndarray) -> tuple[float, float]:
+    """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done."""
+    low, high = model.bounds(p)
+    middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, np.clip(0.0, low, high))
+    n_x, n_y = model.x.size, model.y.size
+    points = [
+        (x, np.full(n_y, y))
+        for x in (middle, np.clip(middle + 1.0, low, high))
+        for y in (0.0, 1.0, -1.0)
+    ]
+
+    def unit(slope: Tape, part: slice) -> float:
+        sizes = [float(np.abs(slope(x, y, p)[part]).max(initial=0.0)) for x, y in points]
+        size = max((size for size in sizes if np.isfinite(size)), default=0.0)
+        is_ordinary = size == 0.0 or SMALL <= size <= LARGE
+        return 1.0 if is_ordinary else float(2.0 ** np.round(np.log2(size)))
+
+    of_f = unit(model.f_grad, slice(0, n_x + n_y))
+    # Multipliers in the lower answer are in the units of the objective as it was stated.
+    of_g = 1.0 if model.statement.partners else unit(model.g_grad, slice(n_x, n_x + n_y))
+    return of_f, of_g
