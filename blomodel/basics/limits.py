@@ -96,6 +96,11 @@ SCANNED_WEIGHTS = Limit(
     "upper variables",
     "up to it, lower answers at spread points choose the starts of a lower level that is dear",
 )
+SAMPLED_VARIABLES = Limit(
+    3,
+    "upper variables",
+    "up to it, auto looks at phi over the whole range of x; beyond, no sample would fill it",
+)
 KINK_FREE_VARIABLES = Limit(
     300,
     "variables of a level",

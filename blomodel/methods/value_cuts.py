@@ -69,6 +69,10 @@ class ValueCuts:
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, cuts, has_kkt)
 
+    def refine(self, run: Run, starts: list[Start], cuts: list[np.ndarray]) -> None:
+        """Cut around bilevel feasible points, with lower answers that are known already."""
+        self._cut(run, starts, list(cuts), run.model.has_smooth_kkt)
+
     def _cut(self, run: Run, starts: list[Start], cuts: list[np.ndarray], has_kkt: bool) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point

@@ -105,8 +105,10 @@ class Hoister:
             with cp.utilities.scopes.dpp_scope():
                 is_fine = rewritten.is_dcp()
             if not is_fine:
-                affine = self.affine(expression)
-                return rewritten if affine is None else affine
+                better = self.affine(expression)
+                if better is None:
+                    better = self.negative_entropy(expression)
+                return rewritten if better is None else better
         if isinstance(rewritten, Power) and not rewritten.is_dcp():
             norm = self.root_of_squares(expression)
             return rewritten if norm is None else norm
@@ -253,6 +255,23 @@ class Hoister:
             rows.append(square + q @ self.y_vector)
         r = self.computed_parameter((m,), lambda x, p: tape(x, origin, p))
         return cp.reshape(cp.hstack(rows) + r, expression.shape, order="F")
+
+    def negative_entropy(self, product: cp.Expression) -> cp.Expression | None:
+        """a * log(a), element by element, as the convex function it is; None when it is not one."""
+        factors = arguments(product)
+        if not isinstance(product, multiply) and not (product.is_scalar() and len(factors) == 2):
+            return None
+        for logarithm, other in (factors, factors[::-1]):
+            if not isinstance(logarithm, cp.log) or logarithm.shape != other.shape:
+                continue
+            inside = logarithm.args[0]
+            difference = lower([other - inside], self.blocks)
+            random, p = np.random.default_rng(7), pack_or_generic(self.blocks[2])
+            at = [(x, random.normal(size=self.blocks[1].size), p) for x in self.points]
+            # Both are the same expression, if not the same object, where they never differ.
+            if inside.is_affine() and all((difference(*point) == 0.0).all() for point in at):
+                return -cp.entr(self(inside))
+        return None
 
     def root_of_squares(self, power: Power) -> cp.Expression | None:
         """sqrt(|F y + c|^2) as the norm it is, for plain numbers F and c; None when it is not one."""

@@ -18,6 +18,7 @@ from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
+from blomodel.methods.portfolio.sampled import SampleOfPhi
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
@@ -43,6 +44,7 @@ MEMBERS: tuple[type[Step], ...] = (
     Tree,
     LowerAnswer,
     AnswerDescents,
+    SampleOfPhi,
     EarlyRelaxedComplementarity,
     *SEARCHES,
     TreeAfterSearch,
@@ -52,6 +54,9 @@ MEMBERS: tuple[type[Step], ...] = (
     Rescue,
     Choice,
 )
+
+# The same for lower levels that are not convex.
+NONCONVEX_MEMBERS: tuple[type[Step], ...] = (SampleOfPhi, CutsAlone)
 
 
 @dataclass(frozen=True)
@@ -171,13 +176,14 @@ def plan_for_one(
     """
     if not model.is_convex_below:
         reason = "they need lower answers that are sure, which a lower level that is not convex lacks"
-        return Plan((CutsAlone(),), (Omission("all others", reason),), effort=effort)
+        steps, omitted = _choose_steps(Situation(model, p, n_starts), NONCONVEX_MEMBERS)
+        return Plan(steps, (*omitted, Omission("all others", reason)), effort=effort)
     situation = Situation(model, p, n_starts)
     n_further = 0
     if not isinstance(OneProgram.consider(situation), OneProgram):
         equivalent = exact_without_kinks(model, p)
         situation, n_further = Situation(equivalent.model, p, n_starts), equivalent.n_further
-    steps, omitted = _choose_steps(situation)
+    steps, omitted = _choose_steps(situation, MEMBERS)
     return Plan(steps, omitted, n_further, effort)
 
 
@@ -190,10 +196,12 @@ def _say_whether_families_agree(run: Run) -> None:
         run.note(f"only {best} reached the best value; {others} ended at worse ones")
 
 
-def _choose_steps(situation: Situation) -> tuple[tuple[Step, ...], tuple[Omission, ...]]:
+def _choose_steps(
+    situation: Situation, members: tuple[type[Step], ...]
+) -> tuple[tuple[Step, ...], tuple[Omission, ...]]:
     steps: list[Step] = []
     omitted: list[Omission] = []
-    for member in MEMBERS:
+    for member in members:
         considered = member.consider(situation)
         if isinstance(considered, Step):
             steps.append(considered)

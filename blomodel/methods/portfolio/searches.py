@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from blomodel.basics import limits
 from blomodel.methods.portfolio import proximal
+from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import (
     ENOUGH_AGREEMENT,
@@ -20,6 +21,8 @@ from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Start, find_starts, further_starts
+
+CONFIRMED_STARTS = 3  # of a level, where two families agree already
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,10 @@ class SearchFromStarts(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Search from the starts of this level; there are always more."""
-        search_until_agreement(self.search(run), self.starts(run, level))
+        starts = self.starts(run, level)
+        if is_confirmed(run):  # by steps before this one, so that few starts do
+            starts = starts[:CONFIRMED_STARTS]
+        search_until_agreement(self.search(run), starts)
         return Outlook.MORE
 
 

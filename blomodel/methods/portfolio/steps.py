@@ -21,6 +21,8 @@ from blomodel.methods.search.answer_descent import has_one_answer
 from blomodel.methods.search.pieces import answer_below, choose_optimistically
 from blomodel.methods.value_cuts import ValueCuts
 
+CUT_STARTS, FEW_CUT_STARTS = 6, 3  # of value-cuts at the first level; few where phi is sampled too
+
 
 @dataclass(frozen=True)
 class LowerAnswer(Step):
@@ -203,7 +205,8 @@ class CutsAlone(Step):
         )
 
     def run(self, run: Run, level: int) -> Outlook:
-        """Run value-cuts."""
+        """Run value-cuts, from twice as many starts at each level."""
         run.note("the lower level is not convex, so value-cuts took over")
-        ValueCuts().run(run)
-        return Outlook.SETTLED
+        n_starts = FEW_CUT_STARTS if limits.SAMPLED_VARIABLES.allows(run.model.x.size) else CUT_STARTS
+        ValueCuts(n_starts=n_starts * 2**level).run(run)
+        return Outlook.MORE if run.model.x.size else Outlook.SETTLED

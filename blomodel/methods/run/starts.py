@@ -6,6 +6,7 @@ import numpy as np
 
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.scales import find_scales
 from blomodel.model.model import Model
 from blomodel.solvers.answer import InnerStatus
 
@@ -99,7 +100,10 @@ def _is_known(point: Start, known: list[Start]) -> bool:
 def spread(
     bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int, seed: int
 ) -> list[np.ndarray]:
-    """Points of a Halton sequence in the box; an open side is closed at some distance from center."""
+    """Points of a Halton sequence in the box; an open side is closed at some distance from center.
+
+    Half of them are spread over orders of magnitude, where a range spans some.
+    """
     if count <= 0:
         return []
     low, high = _closed_range(bounds, center)
@@ -109,7 +113,14 @@ def spread(
     from scipy.stats import qmc
 
     sample = qmc.Halton(len(center), rng=np.random.default_rng(seed)).random(count - 1)
-    return [middle, *(low + sample * (high - low))]
+    points = low + sample * (high - low)
+    # One of each pair, drawn: Halton points alternate between the halves of the range.
+    drawn, number = np.random.default_rng(seed).random(count), np.arange(count - 1)
+    half = (drawn[number // 2] < 0.5) == (number % 2 == 0)
+    for column, scale in enumerate(find_scales((low, high), center)):
+        if np.isfinite(lower[column]) and np.isfinite(upper[column]):
+            points[half, column] = scale.by_magnitude(sample[half, column])
+    return [middle, *points]
 
 
 def has_only_bounds(run: Run) -> bool:

@@ -1,0 +1,129 @@
+"""A sample of phi that fills the range of few upper variables, refined around its best points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.basics import limits
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.step import Omission, Outlook, Step
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.phi_refinement import find_ties, refine_brackets, refine_patterns, valleys
+from blomodel.methods.search.phi_sample import SOURCE, Look, PhiSample
+from blomodel.methods.search.pieces import improve_by_pieces, is_large
+from blomodel.methods.value_cuts import ValueCuts
+from blomodel.model.model import Model
+
+POINTS = {1: 40, 2: 120, 3: 240}  # looks of the first level by upper variables, where they are cheap
+FEWEST = 12  # looks of the first level where each is dear
+REFINED = 4  # best samples that are refined at the first level
+NEAR = 0.02  # first size of the last pattern, as a share of the range
+POLISHED = 3  # of these that are made exact
+FEW_POLLS, MANY_POLLS = 8, 25  # of a pattern, before KKT pieces or instead of them
+ROUNDS = 20  # of steps on the KKT pieces
+MAX_CUTS = 12  # lower answers of the sample that later serve as cuts
+
+
+@dataclass(frozen=True)
+class SampleOfPhi(Step):
+    """Looks at phi over the whole range of x."""
+
+    n_points: int
+
+    name = "sample of phi"
+    family = "sample"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> SampleOfPhi | Omission | None:
+        """For few upper variables."""
+        model = situation.model
+        n_x = model.x.size
+        if n_x == 0:
+            return None
+        if not limits.SAMPLED_VARIABLES.allows(n_x):
+            return Omission.by_size(cls.name, n_x, limits.SAMPLED_VARIABLES)
+        return cls(number_of_points(model))
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"the lower answer at {self.n_points} points that fill the range of x, evenly and over orders "
+            "of magnitude; the best are refined, and jumps of the answer located"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Look at as many new points as there were before, and refine the best."""
+        sample = run.once(PhiSample, lambda: PhiSample(run))
+        if level == 0:
+            sample.look_at(sample.corners())
+        sample.look_at(sample.spread(self.n_points * 2 ** max(level - 1, 0)))
+        count = REFINED * (1 + level)
+        if run.model.x.size == 1:
+            run.family = "ties"
+            find_ties(sample, sample.looks)
+            run.family = self.family
+            ends = refine_brackets(sample, count)
+        else:
+            share = 0.5 * len(sample.looks) ** (-1 / run.model.x.size)
+            polls = FEW_POLLS if self._has_pieces(run) else MANY_POLLS
+            ends = refine_patterns(sample, valleys(sample, count), share, polls)
+        self._polish(run, sample, ends)
+        run.family = self.family
+        self._look_around(run, sample)
+        return Outlook.MORE
+
+    @staticmethod
+    def _look_around(run: Run, sample: PhiSample) -> None:
+        """Looks around the best point of all: what they do not better, the sample confirms."""
+        best = run.best()
+        if best is None:
+            return
+        run.propose(best.x, best.y, SOURCE)
+        if best.x.size > 1:
+            refine_patterns(sample, [sample.measure(best.x, best.y)], NEAR, FEW_POLLS)
+
+    @staticmethod
+    def _has_pieces(run: Run) -> bool:
+        """Whether the KKT pieces can make a point exact."""
+        model = run.model
+        return model.is_convex_below and model.has_smooth_kkt and not is_large(model)
+
+    def _polish(self, run: Run, sample: PhiSample, ends: list[Look]) -> None:
+        """Make the best ends exact: on the KKT pieces, or with cuts where the level is not convex."""
+        ends = sorted((end for end in ends if np.isfinite(end.merit)), key=lambda end: end.merit)
+        if not ends:
+            return
+        if self._has_pieces(run):
+            # First-order conditions where the sample had values only: another idea, which may confirm it.
+            run.family = "pieces"
+            for end in ends[:POLISHED]:
+                improve_by_pieces(run, end.x, end.y, max_rounds=ROUNDS)
+        elif not run.model.is_convex_below and run.model.x.size > 1:
+            starts = [(end.x, end.y) for end in ends[:POLISHED]]
+            ValueCuts().refine(run, starts, distinct_answers(sample))
+
+
+def number_of_points(model: Model) -> int:
+    """Looks of the first level: fewer where the lower level is large."""
+    most = POINTS[model.x.size]
+    return max(FEWEST, int(most / max(1.0, model.lower_size / 50)))
+
+
+def distinct_answers(sample: PhiSample) -> list[np.ndarray]:
+    """Lower answers that differ much, those at the best looks first."""
+    answered = sorted(
+        (look for look in sample.looks if np.isfinite(look.value)), key=lambda look: look.merit
+    )
+    if not answered:
+        return []
+    spread = np.ptp([look.y for look in answered], axis=0).max(initial=0.0)
+    found: list[np.ndarray] = []
+    for look in answered:
+        if all(np.abs(look.y - other).max(initial=0.0) > 0.1 * spread for other in found):
+            found.append(look.y)
+        if len(found) == MAX_CUTS:
+            break
+    return found
