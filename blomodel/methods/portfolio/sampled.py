@@ -50,8 +50,8 @@ class SampleOfPhi(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"the lower answer at {self.n_points} points that fill the range of x, evenly and over orders "
-            "of magnitude; the best are refined, and jumps of the answer located"
+            f"the lower answer at {self.n_points} points that fill the range of x, evenly and over "
+            "orders of magnitude; the best are refined, and jumps of the answer located"
         )
 
     def run(self, run: Run, level: int) -> Outlook:
@@ -97,7 +97,7 @@ class SampleOfPhi(Step):
         if not ends:
             return
         if self._has_pieces(run):
-            # First-order conditions where the sample had values only: another idea, which may confirm it.
+            # First-order conditions, where the sample had values only: another idea may confirm it.
             run.family = "pieces"
             for end in ends[:POLISHED]:
                 improve_by_pieces(run, end.x, end.y, max_rounds=ROUNDS)

@@ -104,7 +104,7 @@ class PhiSample:
             sequence.fast_forward(first + 1)
             share = sequence.random(count)
         points = np.empty_like(share)
-        # Each variable draws its own scale, so that all pairs of scales occur in every part of the range.
+        # Each variable draws its own scale, so that all pairs of scales occur everywhere.
         is_even = np.random.default_rng(first).random((count, n)) < 0.5
         if n == 1:
             is_even[:, 0] = (first + np.arange(count)) % 2 == 0  # both, for each share
