@@ -118,7 +118,7 @@ def spread(
     drawn, number = np.random.default_rng(seed).random(count), np.arange(count - 1)
     half = (drawn[number // 2] < 0.5) == (number % 2 == 0)
     for column, scale in enumerate(find_scales((low, high), center)):
-        if np.isfinite(lower[column]) and np.isfinite(upper[column]):
+        if np.isfinite(bounds[0][column]) and np.isfinite(bounds[1][column]):
             points[half, column] = scale.by_magnitude(sample[half, column])
     return [middle, *points]
 
