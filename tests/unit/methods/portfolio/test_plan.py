@@ -64,42 +64,42 @@ def nonconvex_below():
 TREE, SMOOTHED, CUTS = "tree over KKT pieces", "smoothed lower level", "value cuts"
 PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
 LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
-PHI, RELAXED = "descent on phi", "relaxed complementarity"
+PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementarity"
 AROUND, CHOICE = "searches around the best", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
-    "few pairs": (quadratic, [TREE, PHI, SMOOTHED, RELAXED, CUTS, CHOICE]),
+    "few pairs": (quadratic, [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, CHOICE]),
     "few pairs, coupled above": (
         lambda: quadratic(above=lambda x, y: (cp.sum(x + y) <= 3,)),
-        [TREE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
+        [TREE, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
     ),
     "no pairs": (
         lambda: quadratic(below=lambda x, y: ()),
-        [TREE, PHI, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
+        [TREE, PHI, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
     ),
-    "many pairs": (lambda: quadratic(2, 45), [PHI, SMOOTHED, TREE, RELAXED, CHOICE]),
+    "many pairs": (lambda: quadratic(2, 45), [PHI, SAMPLE, SMOOTHED, TREE, RELAXED, CHOICE]),
     "many pairs and variables": (
         lambda: quadratic(35, 45),
         [PHI, RELAXED, SMOOTHED, TREE, AROUND, CHOICE],
     ),
-    "large pieces": (lambda: quadratic(2, 460), [PHI, RELAXED, PENALTY, TREE, CHOICE]),
+    "large pieces": (lambda: quadratic(2, 460), [PHI, SAMPLE, RELAXED, PENALTY, TREE, CHOICE]),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
-        [TREE, PHI, SMOOTHED, RELAXED, CUTS, CHOICE],
+        [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, CHOICE],
     ),
     "nonconvex above": (
         lambda: quadratic(f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y))),
-        [PHI, PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
     ),
     "exponentials": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.sum(cp.exp(y))),
-        [PHI, PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
     ),
-    "norms": (lambda: group_lasso(6), [PHI, LOOP, POLISH, CUTS, CHOICE]),
-    "many norms": (lambda: group_lasso(120), [PHI, LOOP, CHOICE]),
-    "matrix below": (matrix_below, [PENALTY, CUTS, CHOICE]),
+    "norms": (lambda: group_lasso(6), [PHI, SAMPLE, LOOP, POLISH, CUTS, CHOICE]),
+    "many norms": (lambda: group_lasso(120), [PHI, SAMPLE, LOOP, CHOICE]),
+    "matrix below": (matrix_below, [SAMPLE, PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
-    "nonconvex below": (nonconvex_below, [CUTS]),
+    "nonconvex below": (nonconvex_below, [SAMPLE, CUTS]),
 }
 
 
@@ -125,7 +125,7 @@ def test_what_is_printed_is_run(name, monkeypatch):
         run_steps.append(step.name)
         return Outlook.DONE
 
-    for member in (*MEMBERS, CutsAlone):
+    for member in {*MEMBERS, CutsAlone}:
         monkeypatch.setattr(member, "run", note_the_name)
         monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
     plan = problem.plan()
@@ -189,7 +189,7 @@ def test_what_structure_leaves_out_is_said_with_the_reason():
 def test_exactly_one_search_suits_a_convex_lower_level():
     for make_problem, steps in PROBLEMS.values():
         model = make_problem().model
-        if steps == [CUTS]:
+        if steps == [SAMPLE, CUTS]:
             continue
         situation = Situation(model, np.zeros(0))
         assert sum(isinstance(search.consider(situation), Step) for search in SEARCHES) == 1
@@ -206,7 +206,8 @@ def test_the_number_of_starts_can_be_given():
     search = next(step for step in problem.plan().steps if step.name == SMOOTHED)
     assert search.n_starts == default_number_of_starts(2) == 10
     plan = problem.plan(n_starts=4)
-    starts = {step.name: getattr(step, "thrift", step).n_starts for step in plan.steps[:2]}
+    searches = [step for step in plan.steps[:3] if step.name != SAMPLE]
+    starts = {step.name: getattr(step, "thrift", step).n_starts for step in searches}
     assert starts == {PHI: 4, SMOOTHED: 4}
     assert plan == make_plan(problem.model, np.zeros(0), 4)
     assert plan == create_method("auto", {"n_starts": 4}).plan(problem.model, np.zeros(0))
