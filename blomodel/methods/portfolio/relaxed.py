@@ -19,6 +19,7 @@ from blomodel.solvers.direct import TooLargeError
 
 SPREAD_STARTS = 2  # at the first level of effort; each further level has twice as many
 MOST_SPREAD = 64
+FIRST = (1.0, 0.1, 0.01)  # factors of the first t, in turn: none of them suits all problems
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class RelaxedComplementarity(Step):
             run.check_limits()
             run.note(f"{self.name}: {error}")
             return Outlook.DONE
-        for x in self._starts(run, level):
-            path.follow(x, level)
+        for number, x in enumerate(self._starts(run, level)):
+            path.follow(x, first=FIRST[(number + level) % len(FIRST)], effort=level)
             if is_proven_best(run) or is_confirmed(run):
                 break
         return Outlook.MORE

@@ -24,13 +24,17 @@ from blomodel.solvers.direct import End, is_available
 from blomodel.transformations.kinks import with_smooth_functions
 
 Array = np.ndarray
-LEVELS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)  # of t, from every product allowed to almost none
+# Of t, in units of the problem: from products as large as parts of the lower objective to almost none.
+LEVELS = (1.0, 1e-2, 1e-4, 1e-6)
+LAST_LEVEL = 1e-8  # where the piece on which the path has ended holds no point
 _KINKS = (op.ABS, op.MAXIMUM, op.MINIMUM, op.SEGMENT_MAX, op.LARGEST, op.NORM)
-SAME = 1e-5  # relative distance below which two ends count as one
+TINY = 1e-9  # below it, the parts of the lower objective tell nothing about its units
+SAME = 1e-4  # relative distance below which two ends count as one
 MOST_ITERATIONS = 500  # of one search, at the first level of effort
 POLISHING_ROUNDS = 5
 # Adaptive barrier parameters took a half to a third of the iterations of the monotone rule.
-OPTIONS: dict[str, Any] = {"mu_strategy": "adaptive", "tol": 1e-9, "acceptable_tol": 1e-7}
+OPTIONS: dict[str, Any] = {"mu_strategy": "adaptive", "acceptable_tol": 1e-7}
+ACCURACY = 1e-9  # of the last search; those before need less
 # A search that goes on from an earlier end shall not be pushed away from its bounds.
 _NEAR = 1e-6
 WARM = {
@@ -81,35 +85,81 @@ class RelaxedPath:
         self.smooth = with_smooth_functions(run.model)
         self.model = self.smooth.model
         self.form = RelaxedKKT(self.model, run.p)
-        self._first_ends: list[Array] = []
+        self._ends: dict[tuple[float, int], list[Array]] = {}
+        self._unit = self._slope = 0.0
+        low, high = run.model.bounds(run.p)
+        middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, 0.0)
+        self._measure_unit(self._begin(np.clip(middle, low, high)))
 
-    def follow(self, x: Array, effort: int = 0) -> float:
+    def follow(self, x: Array, *, first: float = 1.0, effort: int = 0) -> float:
         """Drive t to zero from an x; the upper objective reached, infinite where there is none.
 
-        ``effort`` allows each search more iterations.
+        Parameters
+        ----------
+        x : array
+        first : float
+            A factor of t. Where it is large all starts end alike, where it is small each for itself.
+        effort : int
+            Each search is allowed twice as many iterations for each unit of it.
         """
-        run, form = self.run, self.form
+        run = self.run
         z = self._begin(x)
         self._offer_answer(*self._point(z))
-        levels = LEVELS if form.has_complementarity else LEVELS[-1:]
-        end: End | None = None
-        for level in levels:
-            run.check_limits()
-            before = end.multipliers if end is not None and end.is_converged else None
-            options = OPTIONS | {"max_iter": MOST_ITERATIONS << effort}
-            if before is not None:
-                options |= WARM | {"mu_init": min(1e-2, 10 * level)}
-            end = form.search(z, level, run.deadline, multipliers=before, options=options)
-            run.evaluations += end.iterations
-            if not np.all(np.isfinite(end.z)):
+        if not self.form.has_complementarity:
+            end = self._search(z, LAST_LEVEL, None, effort)
+            return self._polish(z if end is None else end.z)
+        end, unit = None, first * self._measure_unit(z)
+        for number, level in enumerate(LEVELS):
+            end = self._search(z, level, end, effort, unit)
+            if end is None:
                 break
             z = end.z
-            x, y = self._point(z)
-            self._offer_answer(x, y)
-            run.step(x=x, value=end.value, relaxation=level)
-            if level == levels[0] and level != levels[-1] and self._is_known(z):
+            if number < len(LEVELS) - 1 and self._is_known(z, (first, number)):
                 return np.inf
-        return self._polish(z)
+        reached = self._polish(z)
+        if not np.isfinite(reached) and end is not None:
+            run.check_limits()
+            end = self._search(z, LAST_LEVEL, end, effort, unit)
+            reached = reached if end is None else self._polish(end.z)
+        return reached
+
+    def _search(
+        self, z: Array, level: float, before: End | None, effort: int, unit: float = 1.0
+    ) -> End | None:
+        """One program of the path, from where the one before has ended; None without numbers."""
+        run = self.run
+        run.check_limits()
+        accuracy = max(ACCURACY, min(1e-4, 1e-2 * level))
+        options = self._options | {"tol": accuracy, "max_iter": MOST_ITERATIONS << effort}
+        multipliers = before.multipliers if before is not None and before.is_converged else None
+        if multipliers is not None:
+            options |= WARM | {"mu_init": min(1e-2, 10 * level)}
+        end = self.form.search(z, level * unit, run.deadline, multipliers=multipliers, options=options)
+        run.evaluations += end.iterations
+        if not np.all(np.isfinite(end.z)):
+            return None
+        x, y = self._point(end.z)
+        self._offer_answer(x, y)
+        run.step(x=x, value=end.value, relaxation=level)
+        return end
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """With f in units of its own slope, since IPOPT's accuracy is an absolute one."""
+        return OPTIONS | {"obj_scaling_factor": 1 / self._slope if self._slope > TINY else 1.0}
+
+    def _measure_unit(self, z: Array) -> float:
+        """How large products are: each is a part of the lower objective, whatever the units of y.
+
+        The largest of all starts so far, since at one of them y may happen to be zero.
+        """
+        model, (x, y, _) = self.model, self.form.split(z)
+        parts = model.g_grad(x, y, self.run.p)[model.x.size :] * y
+        largest = np.abs(parts[np.isfinite(parts)]).max(initial=0)
+        self._unit = max(self._unit, float(largest))
+        slope = np.abs(model.f_grad(x, y, self.run.p))
+        self._slope = max(self._slope, float(slope[np.isfinite(slope)].max(initial=0)))
+        return self._unit if self._unit > TINY else 1.0
 
     def _begin(self, x: Array) -> Array:
         """The unknowns at an x: y and multipliers as the lower level answers there.
@@ -150,20 +200,25 @@ class RelaxedPath:
         else:
             run.tried.append((x, answer.status))
 
-    def _is_known(self, z: Array) -> bool:
-        """Whether an earlier start has led to the same first end, after which all is the same."""
+    def _is_known(self, z: Array, level: tuple[float, int]) -> bool:
+        """Whether an earlier path had the same end at this level, after which all is the same."""
         end = np.concatenate(self._point(z))
         reach = SAME * (1 + np.abs(end).max(initial=0))
-        if any(np.abs(end - other).max(initial=0) <= reach for other in self._first_ends):
+        known = self._ends.setdefault(level, [])
+        if any(np.abs(end - other).max(initial=0) <= reach for other in known):
             return True
-        self._first_ends.append(end)
+        known.append(end)
         return False
 
     def _polish(self, z: Array) -> float:
         """Make an end exact: on the piece where it lies, then on those around it."""
         run = self.run
         end = self.form.search_on_piece(
-            z, run.deadline, options=OPTIONS | WARM | {"max_iter": MOST_ITERATIONS}
+            z,
+            run.deadline,
+            options=OPTIONS
+            | WARM
+            | {"tol": ACCURACY, "max_iter": MOST_ITERATIONS, "bound_relax_factor": 1e-10},
         )
         run.evaluations += end.iterations
         found: list[Candidate] = []
