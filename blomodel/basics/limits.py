@@ -200,6 +200,9 @@ COMPILED_POLYHEDRON = Limit(
 DENSE_OPTIMALITY_SYSTEM = Limit(
     1500, "unknowns", "beyond it, the lower optimality system is factorised as a sparse matrix"
 )
+PLAIN_SYSTEM = Limit(
+    60, "variables and rows", "up to it, plain matrices cost less than sparse arrays of the same numbers"
+)
 REFINED_DENSE_HESSIAN = Limit(
     500,
     "lower variables",

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
-from blomodel.compiler.passes.derivatives import jacobian, jvp, vjp
+from blomodel.compiler.passes.derivatives import jvp, vjp
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.solvers.answer import OptimalitySystem
 
@@ -114,13 +114,9 @@ def pull_back(
 def _solve_directly(
     lagrangian: Lagrangian, at: LagrangianPoint, slope: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    x, y, p, *_ = at
-    H = lagrangian.hessian_y(at)
-    A = sp.csr_array((0, len(y)))
-    if lagrangian.rows is not None and len(chosen):
-        A = sp.csr_array(jacobian(lagrangian.rows, ("y",), (x, y, p)))[chosen]
-        A = sp.csr_array(sp.diags_array(lagrangian.signs[chosen]) @ A)
-    if not (np.isfinite(H.data).all() and np.isfinite(A.data).all()):
+    H, A = lagrangian.system_at(at, chosen)
+    entries = (H, A) if isinstance(H, np.ndarray) else (H.data, A.data)
+    if not all(np.isfinite(part).all() for part in entries):
         return None
     solve = _factor(H, A)
     return None if solve is None else _refined(solve, H, A, slope)
@@ -152,13 +148,12 @@ def _refined(
     return (u, w) if error <= _ACCURACY * size else None
 
 
-def _factor(
-    H: sp.csc_array, A: sp.csr_array
-) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+def _factor(H: Any, A: Any) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
     """Solver of [H A'; A 0], shifted a little: Cholesky without rows, else LU, sparse where it pays."""
     n, k = H.shape[0], A.shape[0]
-    scale = float(np.abs(H.data).max(initial=1e-3))
-    is_full = H.nnz > _FULL * n * n and k <= n
+    is_plain = isinstance(H, np.ndarray)
+    scale = float(np.abs(H if is_plain else H.data).max(initial=1e-3))
+    is_full = is_plain or (H.nnz > _FULL * n * n and k <= n)
     whole: Callable[[np.ndarray], np.ndarray]
     if not limits.DENSE_ACTIVE_SET.allows(n + k) and not is_full:
         shift = sp.diags_array(np.concatenate([np.full(n, _SHIFT * scale), np.full(k, -_SHIFT)]))
@@ -169,7 +164,7 @@ def _factor(
         except RuntimeError:
             return None
     else:
-        dense = H.toarray()
+        dense, rows = (H.copy(), A) if is_plain else (H.toarray(), A.toarray())
         dense.flat[:: n + 1] += _SHIFT * scale
         if not k:
             lower, info = scipy.linalg.lapack.dpotrf(dense, lower=1)
@@ -177,7 +172,7 @@ def _factor(
                 return None
             return lambda r, s: (scipy.linalg.lapack.dpotrs(lower, r, lower=1)[0], s)
         K = np.zeros((n + k, n + k))
-        K[:n, :n], K[:n, n:], K[n:, :n] = dense, A.toarray().T, A.toarray()
+        K[:n, :n], K[:n, n:], K[n:, :n] = dense, rows.T, rows
         K.flat[n * (n + k + 1) :: n + k + 1] -= _SHIFT
         factor, pivots, info = scipy.linalg.lapack.dgetrf(K)
         if info != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -16,11 +16,11 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import jacobian, pattern, vjp
+from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian, pattern, vjp
 from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
-from blomodel.programs.optimality_system import factor_system, solve_sensitivity
+from blomodel.programs.optimality_system import factor_plain_system, factor_system, solve_sensitivity
 from blomodel.text.shorten import shorten
 
 _CONES = (SOC, PSD, ExpCone, PowCone3D, PowConeND)
@@ -296,13 +296,29 @@ class Lagrangian:
         at: LagrangianPoint,
         chosen: np.ndarray,
     ) -> Callable[[np.ndarray], np.ndarray] | None:
-        x, y, p, *_ = at
-        H = self.hessian_y(at)
-        A = sp.csr_array((0, len(y)))
+        H, A = self.system_at(at, chosen)
+        return factor_plain_system(H, A) if isinstance(H, np.ndarray) else factor_system(H, A)
+
+    def system_at(self, at: LagrangianPoint, chosen: np.ndarray) -> tuple[Any, Any]:
+        """Second derivatives in y and slopes of the chosen rows; sparse, but for small ones."""
+        x, y, p, weights, multipliers = at
+        n = len(y)
+        if limits.PLAIN_SYSTEM.allows(n + self.n_rows):
+            H = dense_jacobian(self.terms_grad_y, ("y",), (x, y, p, weights))
+            A = np.zeros((0, n))
+            if self.rows is not None:
+                if self.row_facts is not None and (self.row_facts.degree > 1).any():
+                    signed = self.signs * multipliers
+                    H = H + dense_jacobian(self.rows_grad_y, ("y",), (x, y, p, signed))
+                if len(chosen):
+                    slopes = dense_jacobian(self.rows, ("y",), (x, y, p))
+                    A = self.signs[chosen, None] * slopes[chosen]
+            return H, A
+        sparse = sp.csr_array((0, n))
         if self.rows is not None and len(chosen):
-            A = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
-            A = sp.csr_array(sp.diags_array(self.signs[chosen]) @ A)
-        return factor_system(H, A)
+            sparse = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
+            sparse = sp.csr_array(sp.diags_array(self.signs[chosen]) @ sparse)
+        return self.hessian_y(at), sparse
 
 
 def _rows_of(constraint: Constraint) -> tuple[list[cp.Expression], float]:

@@ -16,6 +16,22 @@ from blomodel.basics import limits
 from blomodel.solvers.blocks import Part, independent_parts
 
 
+def factor_plain_system(H: np.ndarray, A: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+    """The same as ``factor_system`` for small plain matrices."""
+    n, k = H.shape[0], A.shape[0]
+    K = np.zeros((n + k, n + k), order="F")
+    K[:n, :n], K[:n, n:], K[n:, :n] = H, A.T, A
+    if not np.isfinite(K).all():
+        return None
+    shift = 1e-12 * max(float(np.abs(H).max(initial=0.0)), 1e-3)
+    K[range(n), range(n)] += shift
+    K[range(n, n + k), range(n, n + k)] -= 1e-12
+    factor, pivots, info = lapack.dgetrf(K, overwrite_a=1)
+    if info != 0:
+        return None
+    return lambda right: lapack.dgetrs(factor, pivots, right)[0]
+
+
 def factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np.ndarray] | None:
     """Solver of [H A'; A 0], shifted a little so that dependent rows do no harm."""
     n, k = H.shape[0], A.shape[0]

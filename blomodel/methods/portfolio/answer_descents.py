@@ -199,7 +199,7 @@ class AnswerDescents(Step):
             wishes.append(np.clip(np.zeros(n), *bounds))
         first = 0 if level == 0 else SCATTERED * 2 ** (level - 1)
         scattered = spread_by_scale(bounds, center, SCATTERED * 2**level, run.seed)[first:]
-        along = diagonal(bounds, center, DIAGONAL, level) if n > 1 else []
+        along = diagonal(bounds, center, DIAGONAL, level)
         wishes = [*wishes, *along, *scattered][: self.thrift.n_starts * 2**level]
         if descent.has_box:
             return wishes

@@ -12,7 +12,10 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
 
 SLOPE = 1e-8  # relative slope, within the bounds, at which descent stops
+FLAT = 1e-14  # slopes below this are those of a plateau
+PLATEAU_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of the way from a start to a plateau
 LEAST_GAIN = 1e-12  # of a step, relative to phi
+KINK_EVALUATIONS, KINK_EVALUATIONS_EACH = 30, 15  # at a kink, and further ones for each variable
 STALLED = 1e-4  # relative slope above which an end is a kink, not a smooth minimum
 SOURCE = "descent on phi"
 
@@ -71,7 +74,7 @@ class AnswerDescent:
         Parameters
         ----------
         max_steps : int
-            Quasi-Newton steps; as many evaluations follow at most where the end is a kink.
+            Quasi-Newton steps; some evaluations follow where the end is a kink.
         crosses_kinks : bool
             Whether a descent that ended at a kink goes on there.
         """
@@ -101,12 +104,36 @@ class AnswerDescent:
             max_iterations=max_steps,
             least_gain=LEAST_GAIN,
         )
+        if self._is_flat(end) and not self._is_flat(first):
+            end = self._before_plateau(first, end, tolerance, max_steps)
         self.has_ended = self._is_stationary(end, first)
         if self.has_ended or not crosses_kinks:
             return end
+        budget = min(max_steps, KINK_EVALUATIONS + KINK_EVALUATIONS_EACH * end.x.size)
         return minimise_across_kinks(
-            self.evaluate, end, self.bounds, max_evaluations=max_steps, seed=self.run.seed
+            self.evaluate, end, self.bounds, max_evaluations=budget, seed=self.run.seed
         )
+
+    def _before_plateau(
+        self, first: AnswerEvaluation, end: AnswerEvaluation, tolerance: float, max_steps: int
+    ) -> AnswerEvaluation:
+        """Where a long step has led onto a plateau: the best descent from points before it, or its end.
+
+        A lower answer at which every row holds it fast does not move with x, and phi is flat there.
+        """
+        shares = PLATEAU_SHARES
+        between = [self.evaluate(first.x + share * (end.x - first.x)) for share in shares]
+        slopes = [point for point in between if point.is_finite and not self._is_flat(point)]
+        if not slopes:
+            return end
+        start = min(slopes, key=lambda point: point.value)
+        other = minimise_in_box(
+            self.evaluate, start.x, self.bounds, tolerance=tolerance, max_iterations=max_steps
+        )
+        return other if other.value < end.value else end
+
+    def _is_flat(self, point: AnswerEvaluation) -> bool:
+        return point.has_gradient and not np.abs(point.gradient).max(initial=0) > FLAT
 
     def _is_stationary(self, end: AnswerEvaluation, first: AnswerEvaluation) -> bool:
         return not end.has_gradient or self.slope_at(end) <= STALLED * (1e-3 + self.slope_at(first))
