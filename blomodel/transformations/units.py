@@ -82,7 +82,9 @@ class _InUnits(Applied):
 def objective_units(model: Model, p: np.ndarray) -> tuple[float, float]:
     """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done."""
     low, high = model.bounds(p)
-    middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, np.clip(0.0, low, high))
+    middle = np.clip(0.0, low, high)
+    is_bounded = np.isfinite(low) & np.isfinite(high)
+    middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
     n_x, n_y = model.x.size, model.y.size
     points = [
         (x, np.full(n_y, y))

@@ -9,6 +9,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.errors import ModelError
+from blomodel.methods.portfolio.apart import solve_apart
 from blomodel.methods.portfolio.equivalent import search_without_kinks
 from blomodel.methods.portfolio.searches import choose_search
 from blomodel.methods.portfolio.situation import Situation
@@ -20,20 +21,24 @@ from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import find_starts
 from blomodel.methods.search.piece_tree import piece_tree
 from blomodel.methods.search.spatial import SpatialTree
+from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
+from blomodel.transformations.independent import independent_parts
 
 FIRST_STARTS = 6  # searches for a first point where boxes are divided
 
 
 def linear_or_quadratic_lower(run: Run, method: Any) -> None:
     """A lower level whose multipliers always exist: affine rows and a quadratic objective in y."""
-    model = run.model
+    parts = independent_parts(run.model)
+    # Problems that are solved apart are mostly alike, and each is asked again when its turn comes.
+    model = parts[0].model if parts else run.model
     if model.lower_program.kind not in ("LP", "QP"):
         raise ModelError(
             f"{method.name} needs a lower level that is an LP or a convex QP in y at fixed x, but it is "
             f"{model.lower_program.kind}: {model.lower_program.reason}; use auto."
         )
-    if not model.conditions.multipliers_are_unknowns and not has_exact_pieces(run):
+    if not model.conditions.multipliers_are_unknowns and not has_exact_pieces(model, run.p):
         raise ModelError(
             f"{method.name} takes multipliers of the lower level in the upper one only where all rows "
             "are affine and the upper objective is linear or convex quadratic in them; use auto."
@@ -42,9 +47,9 @@ def linear_or_quadratic_lower(run: Run, method: Any) -> None:
         raise ModelError(f"{method.name} takes no matrix inequalities in the upper level; use auto.")
 
 
-def has_exact_pieces(run: Run) -> bool:
+def has_exact_pieces(model: Model, p: np.ndarray) -> bool:
     """Whether the KKT conditions are linear and f is convex on them, so that no box is needed."""
-    return run.model.has_linear_kkt and convex_objective(run.model, run.p) is not None
+    return model.has_linear_kkt and convex_objective(model, p) is not None
 
 
 @method
@@ -93,12 +98,19 @@ class KktMip:
     max_nodes: int | None = setting(None, "relaxations to solve; None: no limit", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
-        """Look for a good point first, where there are many pairs, then branch."""
+        """Look for a good point first, where there are many pairs, then branch; part by part."""
+        parts = independent_parts(run.model)
+        if not parts or not solve_apart(run, parts, self._solve_one):
+            self._solve_one(run)
+
+    def _solve_one(self, run: Run) -> None:
+        """A problem that does not fall apart."""
+        linear_or_quadratic_lower(run, self)
         search_without_kinks(run, self._branch)
 
     def _branch(self, run: Run) -> None:
         max_nodes = np.inf if self.max_nodes is None else self.max_nodes
-        if not has_exact_pieces(run):
+        if not has_exact_pieces(run.model, run.p):
             self._divide_boxes(run, max_nodes)
             return
         if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs) and run.model.x.size:

@@ -58,3 +58,9 @@ def test_processes_give_the_same_answer() -> None:
     pytest.importorskip("joblib")
     problem = market(3)
     assert problem.solve(n_jobs=2) == pytest.approx(2 * (8 + 9 + 10), rel=1e-6)
+
+
+def test_kkt_mip_takes_as_many_hours_as_it_takes_one() -> None:
+    problem = market(3)
+    assert problem.solve(method="kkt-mip") == pytest.approx(2 * (8 + 9 + 10), rel=1e-6)
+    assert str(problem.status) == "optimal"
