@@ -39,7 +39,7 @@ class Limit:
 # The plan of auto
 
 TREE_PAIRS = Limit(
-    40,
+    100,
     "complementarity pairs",
     "beyond it, the tree over the KKT pieces seldom ends soon, so that searches from starts go first",
 )

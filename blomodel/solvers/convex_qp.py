@@ -37,12 +37,14 @@ from blomodel.solvers.clarabel import (
 from blomodel.solvers.complementarity_refine import EXACT, compact_matrix, refine_active_set
 from blomodel.solvers.linear_pieces import LinearPieces
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
+from blomodel.solvers.reduced_pieces import ReducedPieces, reduced_pieces
 from blomodel.solvers.registry import InnerSolver
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 NO_INDICES: Indices = np.zeros(0, dtype=np.intp)
+REDUCED_FROM = 4  # solves of a quadratic program, before its reduced form is worth its while
 MAX_MISSES = 10  # failed warm starts, less the successful ones, before they are given up
 ACCEPTED_RESIDUAL = 1e-6  # relative; an answer with larger residuals counts as failed
 
@@ -91,6 +93,8 @@ class ConvexProgram:
         self._linear: LinearPieces | None = None
         self._feasibility: LinearPieces | None = None
         self._quadratic: _QuadraticBackend | None = None
+        self._reduced: ReducedPieces | None = None
+        self._solves = 0
         self._last: Answer | None = None
         self._misses = 0  # recent failures to solve from the last answer
         self._preferred = Preferred()
@@ -171,7 +175,9 @@ class ConvexProgram:
             if self.is_linear:
                 answer = self._solve_linear(tight, zero, accuracy, deadline, cutoff)
             else:
-                answer = self._solve_quadratic(tight, zero, accuracy, refine, deadline)
+                answer = self._solve_reduced(tight, zero, refine, cutoff)
+                if answer is None:
+                    answer = self._solve_quadratic(tight, zero, accuracy, refine, deadline)
         if answer.status is not InnerStatus.FAILED and answer.solver:
             count(answer.solver)
         return answer
@@ -208,6 +214,24 @@ class ConvexProgram:
         answer = self._linear.solve(tight, zero, cutoff, deadline)
         if answer.status is InnerStatus.FAILED and not deadline.is_over:
             answer = self._solve_quadratic(tight, zero, accuracy, True, deadline)
+        return answer
+
+    def _solve_reduced(
+        self, tight: Indices, zero: Indices, refine: bool, cutoff: float
+    ) -> Answer | None:
+        """In the space of the multipliers; None where that does not pay or does not work out."""
+        self._solves += 1
+        if self._solves == REDUCED_FROM:
+            self._reduced = reduced_pieces(self)
+        if self._reduced is None:
+            return None
+        answer = self._reduced.solve(self.is_equality(tight, zero), cutoff)
+        if answer is None or not answer.has_point or not refine:
+            return answer
+        answer, residual = refine_active_set(self, answer, tight, zero)
+        if residual > EXACT:
+            return None
+        self._last = answer
         return answer
 
     def _solve_quadratic(

@@ -10,7 +10,7 @@ from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.piece_tree import piece_tree
 
-WORK = 400_000  # nodes of the first level, times the unknowns of each
+WORK = 300_000  # nodes of the first level, times the unknowns of each
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
 
 
