@@ -125,7 +125,7 @@ def _pad(in_x: sp.csr_array, in_y: sp.csr_array, n_multipliers: int) -> sp.csr_a
 class PieceObjective:
     """A convex quadratic 1/2 z'Pz + q'z + constant over z = (x, y, multipliers)."""
 
-    P: np.ndarray
+    P: sp.csc_array
     q: np.ndarray
     constant: float
     source: str
@@ -154,17 +154,18 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     constant = float(model.f(x, y, p)[0])
     hessian = model.f_hessian(x, y, p)
 
-    def embed(block: np.ndarray) -> np.ndarray:
-        full = np.zeros((size, size))
-        full[: n_x + n_y, : n_x + n_y] = block
-        return full
+    def embed(block: np.ndarray) -> sp.csc_array:
+        entries = sp.coo_array(block)
+        return sp.csc_array((entries.data, (entries.row, entries.col)), shape=(size, size))
 
     if is_positive_semidefinite(hessian):
         return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
     cancelling = cancel_products(model, p, hessian)
     if cancelling is not None and is_positive_semidefinite(hessian + cancelling[0]):
         source = "products with multipliers cancel by complementarity"
-        return PieceObjective(hessian + cancelling[0], linear + cancelling[1], constant, source)
+        return PieceObjective(
+            sp.csc_array(hessian + cancelling[0]), linear + cancelling[1], constant, source
+        )
     if not model.conditions.multipliers_are_unknowns or not model.g_is_quadratic:
         return None
     lower_hessian = model.g_hessian(x, y, p)
@@ -191,7 +192,13 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:
     """Whether no eigenvalue is below zero, relative to the largest entry."""
     shifted = (matrix + matrix.T) / 2
-    shifted[np.diag_indices_from(shifted)] += 1e-9 * (1 + np.abs(matrix).max(initial=0))
+    shift = 1e-9 * (1 + np.abs(matrix).max(initial=0))
+    shifted[np.diag_indices_from(shifted)] += shift
+    # Products of variables without squares, as in a revenue, are seen without a factor.
+    squares = shifted.diagonal()
+    flat = np.flatnonzero(squares <= 2 * shift)
+    if np.any(shifted[flat] ** 2 > (1 + 1e-9) * np.outer(squares[flat], squares)):
+        return False
     try:
         np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
     except np.linalg.LinAlgError:
