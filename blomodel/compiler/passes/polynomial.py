@@ -89,6 +89,8 @@ def _propagate(node: Node, args: list[_State]) -> _State:
         return _nonlinear(args)
     if node.op == op.MATMUL:
         return _matmul(node, *args)
+    if node.op == op.SELECT and len(args) == 1 and node.data[1] is None:
+        return _State(args[0].classes[node.data[0]], args[0].other[node.data[0]])
     if node.op in (op.FILL, op.SELECT, op.SUM, op.CUMSUM, op.SPARSE):
         indicators = np.concatenate([_indicators(arg) for arg in args])
         return _from_indicators(_join(node, indicators))

@@ -22,25 +22,25 @@ from blomodel.model.model import Model
 
 
 def cancel_products(
-    model: Model, p: np.ndarray, hessian: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | None:
+    model: Model, p: np.ndarray, hessian: np.ndarray | sp.csc_array
+) -> tuple[sp.csc_array, np.ndarray] | None:
     """Quadratic and linear part of a vanishing form that takes the products out of ``hessian``.
 
     Parameters
     ----------
-    hessian : array
+    hessian : array or sparse array
         Of the upper objective over (x, y).
 
     Returns
     -------
-    tuple of arrays, or None
+    tuple of a sparse array and an array, or None
         To be added to the upper objective's Hessian and gradient at zero. None where y holds no
         multipliers, or the forms are too many.
     """
     if not model.conditions.vanishing_products():
         return None
     rows, constants, entries = _vanishing_forms(model, p)
-    n = len(hessian)
+    n = hessian.shape[0]
     # Form k is z[entries[k]] times an affine row; its Hessian has two copies of the row's slope.
     row, column = entries[rows.row], rows.col
     above, below = np.minimum(row, column), np.maximum(row, column)
@@ -61,9 +61,8 @@ def cancel_products(
             return None
         part = forms[at][:, chosen].toarray()
         weights[chosen] = _weights(part, target[at], (upper == lower)[at])
-    total = np.zeros((n, n))
-    total[upper, lower] = forms @ weights
-    total = np.triu(total) + np.triu(total, 1).T
+    total = sp.csc_array((forms @ weights, (upper, lower)), shape=(n, n))
+    total = sp.csc_array(total + sp.triu(total, 1).T)
     return total, np.bincount(entries, weights * constants, minlength=n)
 
 

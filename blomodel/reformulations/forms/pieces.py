@@ -18,8 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.basics.memory import remembered
+from blomodel.compiler.passes.derivatives import hessian
 from blomodel.model.model import Model
+from blomodel.programs.quadratic import is_positive_semidefinite as has_no_negative_curvature
 from blomodel.reformulations.forms.cancelling import cancel_products
 from blomodel.solvers.complementarity import ComplementarityQP
 
@@ -152,35 +155,36 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     linear = np.zeros(size)
     linear[: n_x + n_y] = model.f_grad(x, y, p)
     constant = float(model.f(x, y, p)[0])
-    hessian = model.f_hessian(x, y, p)
+    curvature = sp.csc_array(hessian(model.f, ("x", "y"), (x, y, p)))
 
-    def embed(block: np.ndarray) -> sp.csc_array:
+    def embed(block: sp.csc_array) -> sp.csc_array:
         entries = sp.coo_array(block)
         return sp.csc_array((entries.data, (entries.row, entries.col)), shape=(size, size))
 
-    if is_positive_semidefinite(hessian):
-        return PieceObjective(embed(hessian), linear, constant, "it is one everywhere")
-    cancelling = cancel_products(model, p, hessian)
-    if cancelling is not None and is_positive_semidefinite(hessian + cancelling[0]):
-        source = "products with multipliers cancel by complementarity"
-        return PieceObjective(
-            sp.csc_array(hessian + cancelling[0]), linear + cancelling[1], constant, source
-        )
+    if _is_convex(curvature):
+        return PieceObjective(embed(curvature), linear, constant, "it is one everywhere")
+    cancelling = cancel_products(model, p, curvature)
+    if cancelling is not None:
+        rest = sp.csc_array(curvature + cancelling[0])
+        if _is_convex(rest):
+            source = "products with multipliers cancel by complementarity"
+            return PieceObjective(rest, linear + cancelling[1], constant, source)
     if not model.conditions.multipliers_are_unknowns or not model.g_is_quadratic:
         return None
-    lower_hessian = model.g_hessian(x, y, p)
-    mixed, mixed_below = hessian[:n_x, n_x:], lower_hessian[:n_x, n_x:]
-    weight = -float(np.sum(mixed * mixed_below)) / max(float(np.sum(mixed_below**2)), 1e-300)
+    below = sp.csc_array(hessian(model.g, ("x", "y"), (x, y, p)))
+    mixed, mixed_below = curvature[:n_x, n_x:], below[:n_x, n_x:]
+    weight = -float(mixed.multiply(mixed_below).sum()) / max(float((mixed_below.data**2).sum()), 1e-300)
     rows_hold_x = any(
         np.any(rows.linearise(x, y, p).in_x.data != 0) for rows in (model.lower_in, model.lower_eq)
     )
     if rows_hold_x or weight == 0.0:
         return None
-    # alpha * g, less alpha times the dual value: the x-only part r(x) cancels.
-    combined = hessian + weight * lower_hessian
-    combined[:n_x, :n_x] -= weight * lower_hessian[:n_x, :n_x]
-    combined[n_x:, n_x:] += weight * lower_hessian[n_x:, n_x:]
-    if not is_positive_semidefinite(combined):
+    # alpha * g, less alpha times the dual value: the x-only part r(x) cancels, that of y doubles.
+    entries = sp.coo_array(below)
+    times = (entries.row >= n_x).astype(float) + (entries.col >= n_x)
+    scaled = (weight * times * entries.data, (entries.row, entries.col))
+    combined = sp.csc_array(curvature + sp.csc_array(scaled, shape=below.shape))
+    if not _is_convex(combined):
         return None
     slope = model.g_grad(x, y, p)
     linear[n_x : n_x + n_y] += weight * slope[n_x:]
@@ -189,16 +193,24 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
     return PieceObjective(embed(combined), linear, constant, "products of x and y cancel by duality")
 
 
+def _is_convex(matrix: sp.csc_array) -> bool:
+    """The same of a sparse matrix, whose entries show first where a product has no square beside it."""
+    if limits.DENSE_CHOLESKY.allows(matrix.shape[0]):
+        return is_positive_semidefinite(matrix.toarray())
+    entries = sp.coo_array(matrix)
+    squares = matrix.diagonal() + 1e-9 * (1 + np.abs(entries.data).max(initial=0))
+    if squares.min() < 0:
+        return False
+    if np.any(entries.data**2 > (1 + 1e-9) * squares[entries.row] * squares[entries.col]):
+        return False
+    return has_no_negative_curvature(matrix)
+
+
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:
     """Whether no eigenvalue is below zero, relative to the largest entry."""
     shifted = (matrix + matrix.T) / 2
     shift = 1e-9 * (1 + np.abs(matrix).max(initial=0))
     shifted[np.diag_indices_from(shifted)] += shift
-    # Products of variables without squares, as in a revenue, are seen without a factor.
-    squares = shifted.diagonal()
-    flat = np.flatnonzero(squares <= 2 * shift)
-    if np.any(shifted[flat] ** 2 > (1 + 1e-9) * np.outer(squares[flat], squares)):
-        return False
     try:
         np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
     except np.linalg.LinAlgError:
