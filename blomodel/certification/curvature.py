@@ -31,19 +31,23 @@ class Growth:
     Attributes
     ----------
     is_positive : bool
-        Whether f curves upwards along each direction that is left.
+        Whether f curves upwards along each direction that is left; where f is quadratic on linear
+        pieces, it is enough that it does not curve downwards.
     n_left : int
         Dimension of what the pressing rows leave.
     gain : float
         What a Newton step would still gain; infinite where f does not curve upwards.
     step : array or None
         That step, or a direction along which f curves downwards, in the unknowns of the directions.
+    is_flat : bool
+        Whether f is level to second order along some of them.
     """
 
     is_positive: bool
     n_left: int
     gain: float = np.inf
     step: np.ndarray | None = None
+    is_flat: bool = False
 
 
 class Curvature:
@@ -121,11 +125,18 @@ def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Dire
     if is_positive:
         unit = 1 / np.sqrt(diagonal)
         is_positive = bool(np.linalg.eigvalsh(unit[:, None] * matrix * unit)[0] > ROUND)
-    if not is_positive:
+    if not is_positive and not _is_enough(values[0], size, directions):
         return Growth(False, n_left)
     rest = basis.T @ level.rest
-    step = -vectors @ ((vectors.T @ rest) / values)
-    return Growth(True, n_left, gain=float(-0.5 * rest @ step), step=basis @ step)
+    curved = values > POSITIVE * size
+    step = -vectors[:, curved] @ ((vectors[:, curved].T @ rest) / values[curved])
+    gain = float(-0.5 * rest @ step)
+    return Growth(True, n_left, gain=gain, step=basis @ step, is_flat=not is_positive)
+
+
+def _is_enough(lowest: float, largest: float, directions: Directions) -> bool:
+    """Whether a smallest curvature of about zero shows a local optimum, as it does for QPs."""
+    return lowest >= -POSITIVE * largest and directions.around.place.model.is_linear_quadratic
 
 
 def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline) -> Growth:
@@ -142,7 +153,8 @@ def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline:
     try:
         largest = float(abs(spl.eigsh(operator, 1, v0=start, tol=1e-2, return_eigenvectors=False)[0]))
         lowest, vector = spl.eigsh(operator, 1, which="SA", v0=start, tol=1e-2, maxiter=60, ncv=40)
-        if not lowest[0] > max(POSITIVE * largest, _visible(curvature.directions)):
+        is_positive = lowest[0] > max(POSITIVE * largest, _visible(curvature.directions))
+        if not is_positive and not _is_enough(float(lowest[0]), largest, curvature.directions):
             is_negative = lowest[0] < -1e-6 * largest
             return Growth(False, n_left, step=basis @ vector[:, 0] if is_negative else None)
         rest = basis.T @ level.rest
@@ -150,7 +162,7 @@ def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline:
     except (_OutOfTime, spl.ArpackError):
         return Growth(False, n_left)
     gain = float(-0.5 * rest @ step) if info == 0 else np.inf
-    return Growth(True, n_left, gain=gain, step=basis @ step)
+    return Growth(True, n_left, gain=gain, step=basis @ step, is_flat=not is_positive)
 
 
 class _OutOfTime(Exception):

@@ -235,6 +235,8 @@ def _downhill(directions: Directions, level: Level) -> np.ndarray:
 def _why(grown: Growth) -> str:
     if grown.n_left == 0:
         return "f rises to first order in every direction"
+    if grown.is_flat:
+        return "stationary, and f is quadratic here without negative curvature"
     return "stationary, with positive curvature"
 
 

@@ -6,7 +6,7 @@ from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
-LOCAL = 1e-4  # the same for the tests of the neighbourhood
+LOCAL = 2e-4  # the same for the tests of the neighbourhood
 SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
 
 
@@ -30,4 +30,4 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
 
 def local_seconds(model: Model) -> float:
     """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
-    return OVERHEAD + LOCAL * (model.x.size + model.lower_size)
+    return 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)

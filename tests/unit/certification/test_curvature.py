@@ -1,0 +1,45 @@
+"""Large followers: the same claims as at small size, by a few sparse solves."""
+
+from __future__ import annotations
+
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+
+
+def pricing(n: int) -> tuple[bm.BilevelProblem, np.ndarray, np.ndarray]:
+    """One price, n customers that buy max(worth - price, 0), and the price at which all of them buy."""
+    worth = np.linspace(2.0, 4.0, n)
+    price, buy = cp.Variable(name="price"), cp.Variable(n, name="buy")
+    gain = (worth - price * np.ones(n)) @ buy - cp.sum_squares(buy) / 2
+    lower = bm.Lower(cp.Maximize(gain), [buy >= 0], variables=[buy])
+    problem = bm.BilevelProblem(cp.Maximize(price * cp.sum(buy) / n), [price >= 0, price <= 4], lower)
+    best = np.array([worth.mean() / 2])  # all buy at this price
+    return problem, best, worth
+
+
+@pytest.mark.parametrize("n", [3, 3000])
+def test_one_price_for_many(n: int) -> None:
+    problem, best, worth = pricing(n)
+    began = time.process_time()
+    right = bm.certify(problem, best, worth - best)
+    assert time.process_time() - began < 10
+    assert right.claim == "locally_optimal" and right.lower_is_unique
+    wrong = bm.certify(problem, best + 0.1, worth - best - 0.1)
+    assert wrong.claim == "feasible" and wrong.descent is not None and wrong.descent[0] < 0
+
+
+@pytest.mark.parametrize("n", [2, 500])
+def test_a_saddle_is_no_local_optimum(n: int) -> None:
+    """f = |x|^2 - 2 y_1^2 with y = x curves downwards along x_1."""
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), variables=[y])
+    upper = cp.Minimize(cp.sum_squares(x) - 2 * cp.square(y[0]))
+    problem = bm.BilevelProblem(upper, [x >= -1, x <= 1], lower)
+    certificate = bm.certify(problem, np.zeros(n), np.zeros(n))
+    assert certificate.claim == "stationary"
+    assert certificate.descent is not None and np.argmax(np.abs(certificate.descent)) == 0
