@@ -288,7 +288,7 @@ def _study(
 
 
 def _is_another(y: np.ndarray, answer: np.ndarray) -> bool:
-    """Whether two lower answers differ by more than solvers do, but not by so much that both are right."""
+    """Whether two lower answers differ by more than solvers do, and yet lie close together."""
     apart = np.abs(y - answer).max(initial=0) / (1 + np.abs(answer).max(initial=0))
     return bool(SAME < apart <= APART)
 
