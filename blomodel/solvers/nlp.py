@@ -2,8 +2,8 @@
 
 For single-level reformulations. Smooth functions given as Python callables go to SciPy (``smooth.py``);
 a smooth convex lower level without constraints to Newton's method (``programs/newton.py``), and one that
-is not convex to many local searches (``model/local_search.py``). IPOPT comes with the library where it has
-wheels, UNO with ``pip install "blomodel[nlp]"``. Tapes go to IPOPT directly (``direct.py``).
+is not convex to many local searches (``model/local_search.py``). IPOPT comes with the library where
+it has wheels, UNO with ``pip install "blomodel[nlp]"``. Tapes go to IPOPT directly (``direct.py``).
 """
 
 from __future__ import annotations
