@@ -72,6 +72,28 @@ class Owners:
     def __init__(self, groups: Mapping[int, np.ndarray]) -> None:
         self.groups = groups
         self._known: dict[int, tuple[Any, np.ndarray, np.ndarray]] = {}
+        # Asked for once for each group, by the expression's id; the expression is kept with it.
+        self._held: dict[int, tuple[Any, frozenset[int]]] = {}
+        self._linear: dict[int, tuple[Any, tuple[Any, sp.csr_array] | None]] = {}
+        self._places: dict[int, tuple[Any, np.ndarray]] = {}
+
+    def held(self, e: Any) -> frozenset[int]:
+        """The ids of the variables in an expression."""
+        if id(e) not in self._held:
+            self._held[id(e)] = e, frozenset(variable.id for variable in e.variables())
+        return self._held[id(e)][1]
+
+    def linear_part(self, e: Any) -> tuple[Any, sp.csr_array] | None:
+        """The argument that an atom is linear in, and the matrix; see ``linear_part``."""
+        if id(e) not in self._linear:
+            self._linear[id(e)] = e, linear_part(e)
+        return self._linear[id(e)][1]
+
+    def places(self, e: Any) -> np.ndarray:
+        """Where the entries of an atom that only moves them come from; see ``_places``."""
+        if id(e) not in self._places:
+            self._places[id(e)] = e, _places(e)
+        return self._places[id(e)][1]
 
     def of(self, e: Any) -> tuple[np.ndarray, np.ndarray]:
         """The first and last group of each entry; the last is -1 where an entry holds no variable."""
@@ -82,20 +104,20 @@ class Owners:
     def _find(self, e: Any) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(e, cp.Variable):
             return self.groups[e.id], self.groups[e.id]
-        if not e.variables():
+        if not self.held(e):
             return np.full(e.size, _NOBODY), np.full(e.size, -1)
         parts = [self.of(arg) for arg in e.args]
         if isinstance(e, _MOVES):
             low = np.concatenate([[_NOBODY], *(low for low, _ in parts)])
             high = np.concatenate([[-1], *(high for _, high in parts)])
-            where = _places(e)
+            where = self.places(e)
             return low[where], high[where]
         if isinstance(e, _BY_ENTRY):
             spread = [_spread(arg.shape, e.shape) for arg in e.args]
             lows = [low[at] for (low, _), at in zip(parts, spread, strict=True)]
             highs = [high[at] for (_, high), at in zip(parts, spread, strict=True)]
             return np.minimum.reduce(lows), np.maximum.reduce(highs)
-        linear = linear_part(e)
+        linear = self.linear_part(e)
         if linear is not None:
             inner, matrix = linear
             low, high = self.of(inner)
@@ -124,14 +146,17 @@ class Restriction:
     def __init__(self, owners: Owners, group: int, own: Mapping[int, cp.Variable]) -> None:
         self.owners, self.group, self.own = owners, group, own
         self._position = {}
+        self._whole = set()  # variables that belong to the group as wholes
         for key, variable in own.items():
             mine = owners.groups[key] == group
+            if variable.id == key:
+                self._whole.add(key)
             place = np.where(mine, np.cumsum(mine) - 1, -1)
             self._position[key] = (variable, place)
 
     def is_untouched(self, e: Any) -> bool:
         """Whether the expression holds no variable but such as belong to the group as wholes."""
-        return all(self.own.get(variable.id) is variable for variable in e.variables())
+        return self.owners.held(e) <= self._whole
 
     def entries(self, e: Any) -> np.ndarray:
         """Which entries belong to the group; those without variables belong to the first one."""
@@ -142,20 +167,20 @@ class Restriction:
 
     def sum(self, e: Any) -> cp.Expression | None:
         """The terms of a scalar expression that belong to the group; None where there are none."""
-        if e.variables() and self.is_untouched(e):
+        if self.owners.held(e) and self.is_untouched(e):
             return e
         return self._weighted(np.ones(1), e)
 
     def full(self, e: Any) -> cp.Expression:
         """An expression that belongs to the group as a whole, in the group's variables."""
-        if not e.variables() or self.is_untouched(e):
+        if not self.owners.held(e) or self.is_untouched(e):
             return e
         flat = self.select(e, np.arange(e.size))
         return flat[0] if e.shape == () else cp.reshape(flat, e.shape, order="F")
 
     def select(self, e: Any, at: np.ndarray) -> cp.Expression:
         """Some entries of an expression as a vector, all of which belong to the group."""
-        if not e.variables():
+        if not self.owners.held(e):
             return _numbers(e, at)
         if self.is_untouched(e) and at.size == e.size and np.array_equal(at, np.arange(e.size)):
             return cp.reshape(e, (1,), order="F") if e.shape == () else cp.vec(e, order="F")
@@ -165,7 +190,7 @@ class Restriction:
             return self._select_moved(e, at)
         if isinstance(e, _BY_ENTRY):
             return e.copy([self._select_spread(arg, e.shape, at) for arg in e.args])
-        linear = linear_part(e)
+        linear = self.owners.linear_part(e)
         if linear is not None:
             inner, matrix = linear
             rows = sp.csr_array(matrix[at])
@@ -202,7 +227,7 @@ class Restriction:
 
     def _select_moved(self, e: Any, at: np.ndarray) -> cp.Expression:
         ends = np.cumsum([1, *(arg.size for arg in e.args)])
-        source = _places(e)[at]
+        source = self.owners.places(e)[at]
         if isinstance(e, Promote):
             return cp.promote(self.select(e.args[0], np.zeros(1, int))[0], at.shape)
         pieces, order = [], []
@@ -253,11 +278,11 @@ class Restriction:
             return [term for term in found if term is not None]
         if isinstance(e, _MOVES):
             ends = np.cumsum([1, *(arg.size for arg in e.args)])
-            whole = np.bincount(_places(e), weights, minlength=int(ends[-1]))
+            whole = np.bincount(self.owners.places(e), weights, minlength=int(ends[-1]))
             parts = np.split(whole, ends[:-1])[1:]
             pairs = zip(parts, e.args, strict=True)
             return [term for term in (self._weighted(w, arg) for w, arg in pairs) if term is not None]
-        linear = linear_part(e)
+        linear = self.owners.linear_part(e)
         if linear is not None:
             inner, matrix = linear
             term = self._weighted(matrix.T @ weights, inner)
