@@ -172,6 +172,9 @@ def smallest_slope(slope: Array, rows: AnyMatrix, equal: AnyMatrix, reach: Array
     """min slope.v over rows v <= 0, equal v = 0, |v| <= reach, by HiGHS."""
     size = max(float(np.abs(slope).max(initial=0.0)), 1e-300)
     n_rows, n_equal = rows.shape[0], equal.shape[0]
+    if not slope.size:  # nothing can move
+        none = np.zeros(0)
+        return Level(0.0, none, np.zeros(n_rows), np.zeros(n_equal), none)
     row_size = _sizes(rows)
     equal_size = _sizes(equal)
     result = linprog(
