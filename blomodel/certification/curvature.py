@@ -177,6 +177,8 @@ def _left(directions: Directions, level: Level) -> np.ndarray | None:
     n = len(directions.slope)
     if not limits.CURVED_UNKNOWNS.allows(n):
         return None
+    if n == 0:
+        return np.zeros((0, 0))
     size = 1 + np.abs(directions.slope).max(initial=0.0)
     is_pressing = level.pressing * _sizes(directions.rows) > HELD * size
     parts = [_dense(directions.equal), _dense(directions.rows[is_pressing])]

@@ -7,23 +7,15 @@ upper objective (so bounds too) come back. All four are the identity unless a tr
 otherwise. Values travel as a dict from variable to array, so that a transformation touches its own
 variables alone and passes the others through; some may be missing, as in a start that has no y.
 
-How others would look in this form:
+Not everything that states a problem differently is a link of a chain:
 
-Units.
-    With :math:`x = s\,x'`, rows divided by :math:`r_i` and objectives by :math:`t_f, t_g`: ``apply``
-    substitutes :math:`s\,x'` for x and divides; ``forward`` divides values by s and ``invert``
-    multiplies; a multiplier comes back as :math:`\lambda_i = t_g \lambda'_i / r_i`, a bound as
-    :math:`t_f` times the bound.
 Zero-sum problems.
-    Where f is -g, up to terms in x, the value -v(x) of the lower level is the value of its dual. The
-    dual's variables become upper variables, its objective the upper one, its rows upper rows. The
-    lower level stays as it is and only answers, so that y comes back by itself; ``forward`` gives the
-    dual's variables the lower level's multipliers, and ``invert`` leaves them out.
+    Where f is -g, up to terms in x, the value -v(x) of the lower level is the value of its dual, and
+    both levels are one convex program. It is solved at once, as a step of ``auto``: see ``zero_sum``.
 Independent problems.
-    Where variables and rows fall into groups that never meet, with an upper objective that is a sum
-    over the groups, the problem is several problems. This is a fork and no link of a chain: it has a
-    chain for each group, sends to each the values of the group's variables, and puts the dicts that
-    come back together. Multipliers are put back at their constraints' positions, and bounds add up.
+    Where variables and rows fall into groups that never meet, with objectives that are sums over the
+    groups, the problem is several problems. This is a fork: each part has a statement of its own,
+    points are put side by side, and bounds add up. See ``independent``.
 """
 
 from __future__ import annotations
