@@ -18,7 +18,7 @@ from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
-from blomodel.methods.portfolio.sampled import SampleOfPhi
+from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
@@ -56,7 +56,7 @@ MEMBERS: tuple[type[Step], ...] = (
 )
 
 # The same for lower levels that are not convex.
-NONCONVEX_MEMBERS: tuple[type[Step], ...] = (SampleOfPhi, CutsAlone)
+NONCONVEX_MEMBERS: tuple[type[Step], ...] = (SampleOfPhi, CutsAlone, PatternAroundTheBest)
 
 
 @dataclass(frozen=True)

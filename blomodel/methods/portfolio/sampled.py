@@ -10,7 +10,13 @@ from blomodel.basics import limits
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.phi_refinement import find_ties, refine_brackets, refine_patterns, valleys
+from blomodel.methods.search.phi_refinement import (
+    find_ties,
+    refine_brackets,
+    refine_patterns,
+    scan_axes,
+    valleys,
+)
 from blomodel.methods.search.phi_sample import SOURCE, Look, PhiSample
 from blomodel.methods.search.pieces import improve_by_pieces, is_large
 from blomodel.methods.value_cuts import ValueCuts
@@ -19,6 +25,7 @@ from blomodel.model.model import Model
 POINTS = {1: 40, 2: 120, 3: 240}  # looks of the first level by upper variables, where they are cheap
 FEWEST = 12  # looks of the first level where each is dear
 REFINED = 4  # best samples that are refined at the first level
+SCANS = 3  # along all axes
 NEAR = 0.02  # first size of the last pattern, as a share of the range
 POLISHED = 3  # of these that are made exact
 FEW_POLLS, MANY_POLLS = 8, 25  # of a pattern, before KKT pieces or instead of them
@@ -72,18 +79,23 @@ class SampleOfPhi(Step):
             ends = refine_patterns(sample, valleys(sample, count), share, polls)
         self._polish(run, sample, ends)
         run.family = self.family
-        self._look_around(run, sample)
+        if run.model.x.size > 1:
+            self._scan(run, sample)
+        look_around(run, sample)
         return Outlook.MORE
 
-    @staticmethod
-    def _look_around(run: Run, sample: PhiSample) -> None:
-        """Looks around the best point of all: what they do not better, the sample confirms."""
-        best = run.best()
-        if best is None:
-            return
-        run.propose(best.x, best.y, SOURCE)
-        if best.x.size > 1:
-            refine_patterns(sample, [sample.measure(best.x, best.y)], NEAR, FEW_POLLS)
+    def _scan(self, run: Run, sample: PhiSample) -> None:
+        """Look along each axis through the best point, and refine what is better there."""
+        for _ in range(SCANS):
+            best = run.best()
+            if best is None:
+                return
+            here = sample.measure(best.x, best.y)
+            found = scan_axes(sample, here)
+            if not found.merit < here.merit - run.tolerance * (1 + abs(here.merit)):
+                return
+            self._polish(run, sample, refine_patterns(sample, [found], NEAR, MANY_POLLS))
+            run.family = self.family
 
     @staticmethod
     def _has_pieces(run: Run) -> bool:
@@ -104,6 +116,49 @@ class SampleOfPhi(Step):
         elif not run.model.is_convex_below and run.model.x.size > 1:
             starts = [(end.x, end.y) for end in ends[:POLISHED]]
             ValueCuts().refine(run, starts, distinct_answers(sample))
+
+
+@dataclass(frozen=True)
+class PatternAroundTheBest(Step):
+    """Looks at phi around the best point, where x has too many variables for a sample."""
+
+    name = "looks around the best"
+    family = "looks"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> PatternAroundTheBest | None:
+        """For lower levels that are not convex, after the search."""
+        return None if limits.SAMPLED_VARIABLES.allows(situation.model.x.size) else cls()
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "lower answers around the best point, in patterns that turn and shrink; better ones are cut"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Look around the best point; cut from there if it was not the best."""
+        before = run.best()
+        if before is None:
+            return Outlook.MORE
+        sample = run.once(PhiSample, lambda: PhiSample(run))
+        look_around(run, sample)
+        best = run.best()
+        if best is not None and best.value < before.value - run.tolerance * (1 + abs(before.value)):
+            ValueCuts().refine(run, [(best.x, best.y)], distinct_answers(sample))
+        return Outlook.MORE
+
+
+def look_around(run: Run, sample: PhiSample) -> None:
+    """Looks around the best point of all: what they do not better, they confirm."""
+    best = run.best()
+    if best is None:
+        return
+    if best.x.size > 1:
+        refine_patterns(sample, [sample.measure(best.x, best.y)], NEAR, FEW_POLLS)
+    best = run.best() or best
+    run.propose(best.x, best.y, SOURCE)
 
 
 def number_of_points(model: Model) -> int:

@@ -17,6 +17,7 @@ MAX_TIES = 8  # jumps of the answer followed in one call
 HALVINGS = 7  # that a jump must survive
 EQUAL = 1e-9  # relative difference of lower values that are the same
 CLOSE = 1e-12  # rows this close to their bounds, relative to the point, are at them
+SCANNED = 9, 25  # looks along a variable, evenly and over orders of magnitude
 APART = 0.1  # of the range: looks that are nearer are one valley
 
 
@@ -246,6 +247,20 @@ def valleys(sample: PhiSample, count: int) -> list[Look]:
             if len(chosen) < count and is_far and (is_new or not has_new_answer):
                 chosen.append(int(k))
     return [allowed[k] for k in chosen]
+
+
+def scan_axes(sample: PhiSample, best: Look) -> Look:
+    """The best look along each variable's whole range through a point.
+
+    Where phi is flat in one variable, its other valleys are seen from far along this variable only.
+    """
+    coarse, fine = (np.linspace(0.0, 1.0, count) for count in SCANNED)
+    for column, scale in enumerate(sample.scales):
+        ends = np.unique(np.concatenate([scale.even(coarse), scale.by_magnitude(fine)]))
+        points = np.repeat(best.x[None, :], len(ends), axis=0)
+        points[:, column] = np.clip(ends, sample.bounds[0][column], sample.bounds[1][column])
+        best = min([best, *map(sample.look, points)], key=lambda look: look.merit)
+    return best
 
 
 def refine_patterns(sample: PhiSample, starts: list[Look], share: float, polls: int) -> list[Look]:

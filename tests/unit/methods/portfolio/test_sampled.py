@@ -72,3 +72,15 @@ def test_the_plan_says_where_a_sample_is_taken():
     lower = bm.Lower(cp.Minimize(cp.exp(y) - cp.sum(x) * y), [], variables=[y])
     plan = bm.BilevelProblem(cp.Minimize(cp.sum_squares(x) - y), [x >= 0.1, x <= 1], lower).plan()
     assert "sample of phi" in [omission.step for omission in plan.omitted]
+
+
+def test_a_good_that_is_not_sold_far_from_the_best_price():
+    t, e = cp.Variable(3), cp.Variable(3)
+    worth, cost = np.array([3.89, 2.29, 2.12]), 0.42
+    lower = bm.Lower(cp.Maximize(worth @ cp.log(1 + e) - t @ e), [e >= 0], variables=[e])
+    f = t @ e - cost * cp.square(cp.sum(e))
+    problem = bm.BilevelProblem(cp.Maximize(f), [t >= 0.2, t <= 200], lower)
+    # In terms of what is sold: a concave program by hand, with t = worth / (1 + e).
+    sold = cp.Variable(3, nonneg=True)
+    by_hand = cp.sum(worth - cp.multiply(worth, cp.inv_pos(1 + sold))) - cost * cp.square(cp.sum(sold))
+    assert problem.solve() == pytest.approx(cp.Problem(cp.Maximize(by_hand)).solve(), abs=1e-5)
