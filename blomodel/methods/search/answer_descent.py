@@ -12,7 +12,7 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
 
 SLOPE = 1e-8  # relative slope, within the bounds, at which descent stops
-FLAT = 1e-14  # slopes below this are those of a plateau
+FLAT = 1e-7  # slopes below this, relative to that of the start, are those of a plateau
 PLATEAU_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of the way from a start to a plateau
 LEAST_GAIN = 1e-12  # of a step, relative to phi
 KINK_EVALUATIONS, KINK_EVALUATIONS_EACH = 30, 15  # at a kink, and further ones for each variable
@@ -104,7 +104,7 @@ class AnswerDescent:
             max_iterations=max_steps,
             least_gain=LEAST_GAIN,
         )
-        if self._is_flat(end) and not self._is_flat(first):
+        if self._is_plateau(first, end):
             end = self._before_plateau(first, end, tolerance, max_steps)
         self.has_ended = self._is_stationary(end, first)
         if self.has_ended or not crosses_kinks:
@@ -123,7 +123,8 @@ class AnswerDescent:
         """
         shares = PLATEAU_SHARES
         between = [self.evaluate(first.x + share * (end.x - first.x)) for share in shares]
-        slopes = [point for point in between if point.is_finite and not self._is_flat(point)]
+        small = FLAT * _steepness(first)
+        slopes = [point for point in between if point.is_finite and _steepness(point) > small]
         if not slopes:
             return end
         start = min(slopes, key=lambda point: point.value)
@@ -132,8 +133,13 @@ class AnswerDescent:
         )
         return other if other.value < end.value else end
 
-    def _is_flat(self, point: AnswerEvaluation) -> bool:
-        return point.has_gradient and not np.abs(point.gradient).max(initial=0) > FLAT
+    def _is_plateau(self, first: AnswerEvaluation, end: AnswerEvaluation) -> bool:
+        """Whether phi is flat at the end of a descent and on the last part of the way to it."""
+        small = FLAT * _steepness(first)
+        if not end.has_gradient or not _steepness(end) <= small < _steepness(first):
+            return False
+        before = self.evaluate(first.x + PLATEAU_SHARES[-1] * (end.x - first.x))
+        return before.has_gradient and _steepness(before) <= small
 
     def _is_stationary(self, end: AnswerEvaluation, first: AnswerEvaluation) -> bool:
         return not end.has_gradient or self.slope_at(end) <= STALLED * (1e-3 + self.slope_at(first))
@@ -142,6 +148,10 @@ class AnswerDescent:
         """The largest slope that bounds do not hold back."""
         moved = np.clip(point.x - point.gradient, *self.bounds) - point.x
         return float(np.abs(moved).max(initial=0))
+
+
+def _steepness(point: AnswerEvaluation) -> float:
+    return float(np.abs(point.gradient).max(initial=0))
 
 
 def _unique_answers(run: Run) -> set[bytes]:
