@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,6 +176,8 @@ class TapeProgram:
         with callbacks.told_of_interrupts():
             z, told = problem.solve(start, lagrange=list(lagrange), zl=list(zl), zu=list(zu))
         problem.close()
+        if callbacks.error is not None:
+            raise callbacks.error
         count("ipopt")
         status = int(told["status"])
         return End(
@@ -194,6 +196,7 @@ class _Callbacks:
     def __init__(self, program: TapeProgram, others: Sequence[Array], deadline: Deadline) -> None:
         self.program, self.others, self.deadline = program, tuple(others), deadline
         self.is_interrupted = False
+        self.error: BaseException | None = None
         self.iterations = 0
         rows = program.jacobian.rows
         self._split = int(np.searchsorted(rows, 1))  # the objective's entries come first
@@ -203,16 +206,27 @@ class _Callbacks:
         self._slopes_z: bytes | None = None
         self._slopes = np.empty(0)
 
+    def _guarded(self, compute: Callable[..., Array], size: int, *point: Array) -> Array:
+        """What ``compute`` gives; an exception meanwhile, such as an alarm, waits for the end."""
+        try:
+            return compute(*point)
+        except BaseException as error:
+            self.error = error
+            return np.full(size, np.nan)
+
     def _evaluate(self, z: Array) -> Array:
         key = z.tobytes()
         if key != self._z:
-            self._values, self._z = self.program.functions(z, *self.others), key
+            found = self._guarded(self.program.functions, len(self.program.low) + 1, z, *self.others)
+            self._values, self._z = found, key
         return self._values
 
     def _differentiate(self, z: Array) -> Array:
         key = z.tobytes()
         if key != self._slopes_z:
-            self._slopes, self._slopes_z = self.program.jacobian.values(z, *self.others), key
+            entries = self.program.jacobian
+            found = self._guarded(entries.values, len(entries.rows), z, *self.others)
+            self._slopes, self._slopes_z = found, key
         return self._slopes
 
     def objective(self, z: Array) -> float:
@@ -239,11 +253,12 @@ class _Callbacks:
 
     def hessian(self, z: Array, multipliers: Array, factor: float) -> Array:
         weights = np.concatenate(([factor], multipliers))
-        return self.program.hessian.values(z, *self.others, weights)
+        entries = self.program.hessian
+        return self._guarded(entries.values, len(entries.rows), z, *self.others, weights)
 
     def intermediate(self, *figures: Any) -> bool:
         self.iterations = int(figures[1])
-        return not (self.is_interrupted or self.deadline.is_over)
+        return not (self.is_interrupted or self.error is not None or self.deadline.is_over)
 
     @contextlib.contextmanager
     def told_of_interrupts(self) -> Iterator[None]:

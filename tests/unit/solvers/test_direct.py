@@ -54,3 +54,19 @@ def test_a_deadline_and_an_interrupt_end_a_search():
     with pytest.raises(KeyboardInterrupt):
         for _ in range(200):
             program.search(start, (np.array([10.0]),), options={"max_iter": 30})
+
+
+def test_an_exception_within_a_callback_is_raised_at_the_end():
+    program = rosenbrock()
+    calls = []
+
+    def fail_later(*point):
+        calls.append(point)
+        if len(calls) == 5:
+            raise ZeroDivisionError("an alarm")
+        return tape(*point)
+
+    tape = program.functions
+    program.functions = fail_later
+    with pytest.raises(ZeroDivisionError, match="an alarm"):
+        program.search(np.array([-1.2, 1.0]), (np.array([10.0]),))
