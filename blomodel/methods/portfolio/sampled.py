@@ -51,6 +51,8 @@ class SampleOfPhi(Step):
             return None
         if not limits.SAMPLED_VARIABLES.allows(n_x):
             return Omission.by_size(cls.name, n_x, limits.SAMPLED_VARIABLES)
+        if situation.has_dear_answers:
+            return Omission(cls.name, "each lower answer takes many local searches")
         return cls(number_of_points(model))
 
     @property
@@ -128,7 +130,8 @@ class PatternAroundTheBest(Step):
     @classmethod
     def consider(cls, situation: Situation) -> PatternAroundTheBest | None:
         """For lower levels that are not convex, after the search."""
-        return None if limits.SAMPLED_VARIABLES.allows(situation.model.x.size) else cls()
+        is_sampled = limits.SAMPLED_VARIABLES.allows(situation.model.x.size)
+        return None if is_sampled or situation.has_dear_answers else cls()
 
     @property
     def text(self) -> str:

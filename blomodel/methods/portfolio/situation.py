@@ -13,6 +13,8 @@ from blomodel.methods.search.pieces import is_large, size_of
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import PieceObjective, convex_objective
 
+CHEAP_SEARCHES = 12  # local searches for one lower answer, up to which it counts as cheap
+
 
 class Situation:
     """What the choice of steps depends on: the model, its parameters' values, the starts wanted."""
@@ -26,6 +28,16 @@ class Situation:
     def objective(self) -> PieceObjective | None:
         """The upper objective on the pieces, where they are convex quadratic programs."""
         return convex_objective(self.model, self.p)
+
+    @cached_property
+    def has_dear_answers(self) -> bool:
+        """Whether each lower answer takes many local searches, so that few can be asked for."""
+        if self.model.is_convex_below:
+            return False
+        x = np.clip(np.zeros(self.model.x.size), *self.model.bounds(self.p))
+        answer, is_proven = self.model.solve_lower(x, self.p, np.zeros(self.model.y.size))
+        count = answer.solver.split(" ")[0]
+        return not is_proven and (not count.isdigit() or int(count) > CHEAP_SEARCHES)
 
     @cached_property
     def is_large(self) -> bool:

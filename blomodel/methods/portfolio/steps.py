@@ -188,13 +188,15 @@ class Choice(Step):
 class CutsAlone(Step):
     """value-cuts for lower levels that are not convex."""
 
+    is_alone: bool = False  # whether no other step confirms it
+
     name = "value cuts"
     family = "value cuts"
 
     @classmethod
     def consider(cls, situation: Situation) -> CutsAlone:
         """For lower levels that are not convex."""
-        return cls()
+        return cls(situation.has_dear_answers)
 
     @property
     def text(self) -> str:
@@ -207,6 +209,7 @@ class CutsAlone(Step):
     def run(self, run: Run, level: int) -> Outlook:
         """Run value-cuts, from twice as many starts at each level."""
         run.note("the lower level is not convex, so value-cuts took over")
-        n_starts = FEW_CUT_STARTS if limits.SAMPLED_VARIABLES.allows(run.model.x.size) else CUT_STARTS
+        is_sampled = limits.SAMPLED_VARIABLES.allows(run.model.x.size) and not self.is_alone
+        n_starts = FEW_CUT_STARTS if is_sampled else CUT_STARTS
         ValueCuts(n_starts=n_starts * 2**level).run(run)
-        return Outlook.MORE if run.model.x.size else Outlook.SETTLED
+        return Outlook.SETTLED if self.is_alone or not run.model.x.size else Outlook.MORE
