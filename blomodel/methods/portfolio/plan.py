@@ -30,7 +30,7 @@ from blomodel.methods.portfolio.steps import (
     PenaltyFromTheEnd,
     Rescue,
 )
-from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch
+from blomodel.methods.portfolio.trees import LinearTreeFirst, Tree, TreeAfterSearch
 from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
@@ -42,6 +42,7 @@ WIDTH = 98  # characters of a line; explain() indents by two
 MEMBERS: tuple[type[Step], ...] = (
     OneProgram,
     Tree,
+    LinearTreeFirst,
     LowerAnswer,
     AnswerDescents,
     SampleOfPhi,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from blomodel.basics import limits
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
@@ -11,6 +13,7 @@ from blomodel.methods.run.run import Run
 from blomodel.methods.search.piece_tree import piece_tree
 
 WORK = 300_000  # nodes of the first level, times the unknowns of each
+CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
 
 
@@ -56,6 +59,49 @@ class Tree(Step):
         if tree.go_on(run, self.first_nodes * 2**level):
             return Outlook.SETTLED
         return Outlook.DONE if tree.has_ended else Outlook.MORE
+
+
+@dataclass(frozen=True)
+class LinearTreeFirst(Tree):
+    """A portion of nodes before the searches, and further ones as long as they close the gap.
+
+    The nodes are linear programs: HiGHS goes on from the basis of the node before, so that they cost
+    less than the steps of a search, and the tree may end before a search has found its first point.
+    """
+
+    share = Share(part=0.2)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> LinearTreeFirst | None:
+        """For exact pieces, a linear objective and many pairs; the tree goes on after the search."""
+        n_pairs, objective = situation.model.n_pairs, situation.objective
+        if objective is None or objective.P.count_nonzero() or limits.TREE_PAIRS.allows(n_pairs):
+            return None
+        return cls(n_pairs, situation.size, objective.source)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs): "
+            f"the nodes are linear programs, cheaper than a search, so that {self.first_nodes:,} come "
+            "first, and more as long as they close the gap"
+        )
+
+    @property
+    def first_nodes(self) -> int:
+        """Nodes of a portion; where each is dear only the root."""
+        return min(MOST_NODES, max(1, WORK // max(self.size, 1)))
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Branch until the bound meets the value, or a portion of nodes does not pay; once."""
+        tree, gap = piece_tree(run), np.inf
+        while not tree.go_on(run, self.first_nodes):
+            best, before = run.best(), gap
+            gap = np.inf if best is None else best.value - run.bound
+            if tree.has_ended or not np.isfinite(gap) or gap > (1 - CLOSED) * before:
+                return Outlook.DONE
+        return Outlook.SETTLED
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""The tree before the searches: for linear nodes only, and what it proves is the optimum."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.trees import LinearTreeFirst, Tree, TreeAfterSearch
+
+N_Y = 60
+PLACES = np.linspace(0, 1, N_Y)
+WEIGHTS = np.random.default_rng(3).normal(size=N_Y)
+
+
+def hinges(extra=0.0):
+    """The lower level answers y = max(x - PLACES, 0), with two pairs for each entry."""
+    x, y = cp.Variable(name="x"), cp.Variable(N_Y, name="y")
+    f = 0.3 * x + WEIGHTS @ y + extra * cp.sum_squares(y)
+    lower = bm.Lower(cp.Minimize(cp.sum(y)), [y >= x - PLACES, y >= 0], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0, x <= 1], lower)
+
+
+def considered(problem, member):
+    model = problem.model
+    return member.consider(Situation(model, problem.parameter_values()))
+
+
+def test_linear_nodes_come_first_and_once_more_after_the_search():
+    problem = hinges()
+    assert considered(problem, Tree) is None
+    assert isinstance(considered(problem, LinearTreeFirst), LinearTreeFirst)
+    assert isinstance(considered(problem, TreeAfterSearch), TreeAfterSearch)
+    assert problem.plan().steps[0].text.endswith("as long as they close the gap")
+
+
+def test_quadratic_nodes_come_after_the_search():
+    problem = hinges(extra=1.0)
+    assert considered(problem, LinearTreeFirst) is None
+    assert isinstance(considered(problem, TreeAfterSearch), TreeAfterSearch)
+
+
+def test_the_first_tree_proves_the_optimum():
+    problem = hinges()
+    # phi is linear between the places, so that one of them is best.
+    phi = [0.3 * x + WEIGHTS @ np.maximum(x - PLACES, 0) for x in PLACES]
+    assert problem.solve() == pytest.approx(min(phi), abs=1e-6)
+    assert problem.status == "optimal"
+    assert problem.certificate.bound == pytest.approx(min(phi), abs=1e-5)
