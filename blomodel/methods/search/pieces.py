@@ -17,6 +17,7 @@ from blomodel.reformulations.forms.pieces import (
     model_pieces,
     positive_part,
 )
+from blomodel.solvers.answer import Answer
 from blomodel.solvers.complementarity import (
     ComplementarityResult,
     piece_multipliers,
@@ -24,6 +25,9 @@ from blomodel.solvers.complementarity import (
     solve_locally,
 )
 
+PRESSING = 1e-5  # relative: multipliers above it belong to rows that hold at every minimiser
+HELD = 1e-6  # relative: least curvature or pressure in a direction that leaves no choice
+TINY = 1e-300
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
 
 
@@ -195,6 +199,8 @@ def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
     answer = model.lower_program.solve(x, run.p)
     if not answer.status.has_point or model.is_strictly_convex_below():
         return None
+    if is_only_minimiser(model, x, run.p, answer):
+        return None
     try:
         chosen = model.optimistic_choice.solve(x, run.p, answer, slack=1e-3 * run.tolerance)
     except NonconvexLowerError:
@@ -202,6 +208,35 @@ def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
     if not chosen.status.has_point:
         return None
     return run.measure(x, chosen.y, "optimistic choice")
+
+
+def is_only_minimiser(model: Model, x: np.ndarray, p: np.ndarray, answer: Answer) -> bool:
+    """Whether curvature and pressing rows of a lower LP or QP hold y in every direction at x.
+
+    All minimisers of a convex quadratic program share its slope and its multipliers, so that from one
+    to another H d = 0 and a'd = 0 for each row with a multiplier. Where only d = 0 is left, there is no
+    choice. False: there may be one, or the test would cost too much.
+    """
+    y = answer.y
+    if not limits.UNIQUENESS_TEST.allows(y.size) or model.lower_program.kind not in ("LP", "QP"):
+        return False
+    if not model.has_smooth_kkt:
+        return False
+    multipliers = model.split_duals(answer.duals)
+    n_in = len(model.lower_in)
+    pressing = multipliers[:n_in] > PRESSING * (1 + np.abs(multipliers).max(initial=0))
+    rows = [model.lower_in.linearise(x, y, p).in_y.toarray()[pressing]]
+    rows.append(model.lower_eq.linearise(x, y, p).in_y.toarray())
+    fixed = np.vstack(rows)
+    lengths = np.linalg.norm(fixed, axis=1)
+    fixed = fixed[lengths > 0] / lengths[lengths > 0, None]
+    curved = model.lower_hessian(x, y, p, multipliers)[1].toarray()
+    if len(fixed) + np.count_nonzero(curved.any(axis=1)) < y.size:  # too few to hold all directions
+        return False
+    held = curved / max(np.abs(curved).max(initial=0), TINY) + fixed.T @ fixed
+    if not np.all(np.isfinite(held)):
+        return False
+    return bool(np.linalg.eigvalsh((held + held.T) / 2).min(initial=np.inf) > HELD)
 
 
 def size_of(model: Model) -> int:
