@@ -19,7 +19,10 @@ def only_minimiser(g, below, x_value=0.5):
     best = cp.Problem(cp.Minimize(g(x_value, z)), below(x_value, z)).solve(solver=cp.CLARABEL)
     level = [*below(x_value, z), g(x_value, z) <= best + 1e-9]
     ends = [
-        [cp.Problem(sense(z[i]), level).solve(solver=cp.CLARABEL) for sense in (cp.Minimize, cp.Maximize)]
+        [
+            cp.Problem(sense(z[i]), level).solve(solver=cp.CLARABEL)
+            for sense in (cp.Minimize, cp.Maximize)
+        ]
         for i in range(3)
     ]
     return found, float(np.ptp(ends, axis=1).max())
