@@ -76,14 +76,20 @@ class ValueCuts:
     def _cut(self, run: Run, starts: list[Start], cuts: list[np.ndarray], has_kkt: bool) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point
+        known: dict[bytes, tuple[float, np.ndarray]] = {}  # ends of earlier rounds by their starts
         for _ in range(self.max_rounds):
             n_cuts, best = len(cuts), run.best()
             points = starts if best is None else [(best.x, best.y), *starts]
             ends = []
             for point in points:
                 run.check_limits()
-                end = self._minimise(run, relaxation, np.concatenate(point), cuts)
+                start = np.concatenate(point)
+                end = known.get(start.tobytes())
+                # An end that keeps the new cuts as well is a local minimum still.
+                if end is None or not _keeps(relaxation, end[1], cuts):
+                    end = self._minimise(run, relaxation, start, cuts)
                 if end is not None:
+                    known[start.tobytes()] = end
                     ends.append(end)
             ends.sort(key=lambda end: end[0])
             for _, z in ends[:ASKED]:
@@ -129,3 +135,8 @@ class ValueCuts:
         if all(np.abs(answer.y - cut).max(initial=0) > 1e-4 for cut in cuts):
             cuts.append(answer.y)
         return answer.y
+
+
+def _keeps(relaxation: ValueCutRelaxation, z: np.ndarray, cuts: list[np.ndarray]) -> bool:
+    """Whether a point is feasible with all cuts."""
+    return bool(relaxation.program(cuts, LEVELS[-1]).violation(z) <= FEASIBLE)

@@ -112,6 +112,12 @@ class LocalSearch:
         """Whether there are rows besides bounds."""
         return bool(len(self.general[0]) or len(self.general[1]))
 
+    @property
+    def is_interval(self) -> bool:
+        """Whether one element is searched, within finite bounds and nothing else."""
+        is_single = self.n == 1 and not self.has_rows
+        return bool(is_single and np.isfinite(self.low[0]) and np.isfinite(self.high[0]))
+
     def value(self, point: np.ndarray) -> float:
         """The objective; infinite where it is undefined."""
         value = self.weight * float(self.objective(self.x, self.embed(point), self.p)[0])

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 FAR = 1e12  # a search that gets this far counts as running away
 MAX_KNOWN = 100  # x whose answers are remembered
 FEWEST = 4  # searches of one group, however late it is or however many groups there are
+MOST_IN_VAIN = 12  # searches of one group of which none reaches a feasible point; they are dear there
 MOST = 300  # searches of one call
 SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
+NEARLY_LEAST = 1e-6  # relative; valleys of one variable this near to the best are searched to the end
 N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
 TOO_LONG = "the time limit is over, and a local search from one point was not finished"
@@ -199,6 +201,8 @@ class MultistartLower:
 
     def _search(self, group: _Group, given: list[np.ndarray], seed: int) -> bool:
         """Search from the given points and from everywhere; whether the time allowed all of it."""
+        if group.search.is_interval and self._search_interval(group, given):
+            return True
         starts = [*given, *self._starts(group.search, given[0] if given else None, seed)]
         for number, start in enumerate(starts):
             if number >= FEWEST and group.search.deadline.is_over:
@@ -206,8 +210,29 @@ class MultistartLower:
             group.descend(start)
             if group.ran_away or group.search.is_cut:
                 return False
+            if group.point is None and group.searches >= MOST_IN_VAIN:
+                return True
         self._scan(group)
         return True
+
+    def _search_interval(self, group: _Group, given: list[np.ndarray]) -> bool:
+        """Search a closed interval valley by valley; whether g is defined at some point looked at first.
+
+        The scan sees every valley that a search from a given point would end in, so that only the best
+        of them are searched to the end.
+        """
+        search = group.search
+        for point in [*given, self._middle(search)]:
+            group.offer(search.clip(point))
+        if group.point is None:
+            return False
+        bottoms = self._lower_along(group, 0, search.low[0], search.high[0], given)
+        values = [search.value(bottom) for bottom in bottoms]
+        least = min([group.value, *values])
+        for bottom, value in zip(bottoms, values, strict=True):
+            if value <= least + NEARLY_LEAST * (1 + abs(least)):
+                group.descend(bottom)
+        return not group.search.is_cut
 
     def descend_from(self, x: np.ndarray, p: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The end of one local search."""
@@ -234,18 +259,23 @@ class MultistartLower:
             if not group.value < before - 1e-9 * (1 + abs(before)):
                 break
 
-    def _lower_along(self, group: _Group, k: int, low: float, high: float) -> list[np.ndarray]:
+    def _lower_along(
+        self, group: _Group, k: int, low: float, high: float, given: Sequence[np.ndarray] = ()
+    ) -> list[np.ndarray]:
         """Points along coordinate k from which a search may end lower.
 
         In few variables the valleys of the scan, since its points may lie on the slope of a better one;
-        in many only a point that is lower already.
+        in many only a point that is lower already. The scan looks at the given points too.
         """
         search = group.search
-        points = np.repeat(np.asarray(group.point)[None, :], SCAN_POINTS + 2, axis=0)
-        points[1:-1, k] = np.linspace(low, high, SCAN_POINTS)
-        values = np.full(SCAN_POINTS + 2, np.inf)
-        for number in range(1, SCAN_POINTS + 1):
-            if search.is_feasible(points[number]):
+        places = np.linspace(low, high, SCAN_POINTS)
+        if given:
+            places = np.unique(np.concatenate([places, [search.clip(point)[k] for point in given]]))
+        points = np.repeat(np.asarray(group.point)[None, :], len(places) + 2, axis=0)
+        points[1:-1, k] = places
+        values = np.full(len(points), np.inf)
+        for number in range(1, len(points) - 1):
+            if not search.has_rows or search.is_feasible(points[number]):
                 values[number] = search.value(points[number])
         if search.n > MAX_VALLEYS:
             lowest = int(np.argmin(values))
@@ -253,9 +283,11 @@ class MultistartLower:
         is_valley = (values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])
         valleys = 1 + np.flatnonzero(is_valley & np.isfinite(values[1:-1]))
         order = valleys[np.argsort(values[valleys])]
-        if search.n > 1:
-            return [points[number] for number in order[:N_VALLEYS]]
         step = (high - low) / (SCAN_POINTS - 1)
+        if search.n > 1:
+            # The valley of the best point itself leads back to it.
+            is_own = np.abs(points[order, k] - np.asarray(group.point)[k]) <= step
+            return [points[number] for number in order[~is_own][:N_VALLEYS]]
         # A step of a descent might leave the valley that it begins in.
         return [search.valley(points[number], step) for number in order[:N_ALONE]]
 
