@@ -96,3 +96,24 @@ def test_the_certificate_does_not_take_over_what_the_method_believes():
     for key in search._known:  # as if the method's searches had missed the minimum
         search._known[key] = (wrong, 30)
     assert not bm.certify(problem, at, wrong).accepted
+
+
+def test_an_interval_is_searched_valley_by_valley():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    # A valley far narrower than the scan's steps is found from a given point in it.
+    g = (y - x) ** 2 - 30 * cp.exp(-((400 * (y - 2.013)) ** 2))
+    search = lower_of(g, [y >= -5, y <= 5], x, y)
+    answer = search.solve(np.array([0.5]), NO_P, near=[np.array([2.0131])])
+    grid = np.linspace(2.0, 2.03, 300_001)
+    values = (grid - 0.5) ** 2 - 30 * np.exp(-((400 * (grid - 2.013)) ** 2))
+    assert answer.value == pytest.approx(values.min(), abs=1e-6)
+
+
+def test_searches_without_a_feasible_end_are_few():
+    x, y = cp.Variable(name="x"), cp.Variable(3, name="y")
+    search = lower_of(y[0] * y[1] * y[2], [cp.sum_squares(y) <= x, y[0] * y[1] <= 1], x, y)
+    answer = search.solve(np.array([-1.0]), NO_P)
+    assert not answer.status.has_point
+    answer = search.solve(np.array([1.0]), NO_P)
+    # on a sphere of radius 1 the product is at least -1 / sqrt(27)
+    assert answer.value == pytest.approx(-1 / np.sqrt(27), abs=1e-6)
