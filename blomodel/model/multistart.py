@@ -33,11 +33,10 @@ FAR = 1e12  # a search that gets this far counts as running away
 MAX_KNOWN = 100  # x whose answers are remembered
 FEWEST = 4  # searches of one group, however late it is or however many groups there are
 MOST_IN_VAIN = 12  # searches of one group of which none reaches a feasible point; they are dear there
-UNANIMOUS = 12  # searches of one group that end at one value, none elsewhere, are enough before a scan
 MOST = 300  # searches of one call
 SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
-NEARLY_LEAST = 1e-6  # relative difference of values that may turn out to be one
+NEARLY_LEAST = 1e-6  # relative; valleys of one variable this near to the best are searched to the end
 N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
 TOO_LONG = "the time limit is over, and a local search from one point was not finished"
@@ -53,7 +52,6 @@ class _Group:
         self.point: np.ndarray | None = None
         self.value = np.inf
         self.searches = self.steps = 0
-        self.ends: list[float] = []  # values at which searches ended within the rows
 
     def offer(self, point: np.ndarray) -> None:
         """Keep a feasible point that is better."""
@@ -66,17 +64,8 @@ class _Group:
         end, steps = self.search.descend(start)
         self.searches += 1
         self.steps += steps
-        if self.search.has_rows and self.search.is_feasible(end):
-            self.ends.append(self.search.value(end))
         self.offer(end)
         self.offer(start)
-
-    @property
-    def is_unanimous(self) -> bool:
-        """Whether many searches under rows, which are dear, have all ended at one value."""
-        if len(self.ends) < UNANIMOUS:
-            return False
-        return max(self.ends) - min(self.ends) <= NEARLY_LEAST * (1 + abs(min(self.ends)))
 
     @property
     def ran_away(self) -> bool:
@@ -223,8 +212,6 @@ class MultistartLower:
                 return False
             if group.point is None and group.searches >= MOST_IN_VAIN:
                 return True
-            if seed == self.seed and group.is_unanimous:  # a check, with its own starts, makes them all
-                break
         self._scan(group)
         return True
 

@@ -22,7 +22,7 @@ from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Start, find_starts, further_starts
 
-CONFIRMED_STARTS = 1  # of a level, where two families agree already
+CONFIRMED_STARTS = 2  # of a level, where two families agree already
 
 
 @dataclass(frozen=True)
