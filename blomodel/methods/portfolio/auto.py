@@ -18,23 +18,24 @@ from blomodel.model.model import Model
 @method
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """Choose by structure, search from several starts, polish, keep the best point.
+    """Choose by structure, try several ideas with growing effort, keep the best point at once.
 
-    Lower levels that are not convex go to value-cuts. Small problems whose KKT conditions are linear
-    are solved by branch and bound over the pieces, which proves optimality. Larger ones of this kind
-    descend on the smoothed lower level; cone programs that are smooth but for norms take the single
-    loop of meha, all others follow the reduced penalty, from several starts; each end is improved on
-    the KKT pieces. Where that finds nothing, value-cuts is tried. Absolute values, maxima and the like
-    get variables of their own where that makes f quadratic and the KKT conditions linear.
+    Independent problems are split, zero-sum ones become one convex program. Where the KKT conditions are
+    linear, branch and bound over their pieces proves optimality. Other members are descent on
+    phi(x) = f(x, y*(x)) with implicit gradients, a sample of phi in few dimensions, relaxed
+    complementarity by IPOPT, descent on the smoothed lower level, the reduced penalty, the single loop of
+    meha for norms, and value-cuts for lower levels that are not convex. Sizes decide their order and how
+    much each may do. Absolute values, maxima and the like get variables of their own where that makes f
+    quadratic and the KKT conditions linear.
     """
 
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = (
-        "smoothed lower level or reduced penalty from several starts, polished on the KKT pieces"
+        "several kinds of search with growing effort, by structure; proofs by trees and duality"
     )
     assumes: ClassVar[str] = "nothing; lower levels that are not convex go to value-cuts"
     claims: ClassVar[str] = "what the certificate proves, up to global optimality"
-    reference: ClassVar[str] = "reduced penalty as in reduced-penalty; pieces: Bard and Moore (1990)"
+    reference: ClassVar[str] = "the methods it calls; pieces: Bard and Moore (1990)"
     costs: ClassVar[str] = "chosen by structure; see the methods it calls"
     capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
