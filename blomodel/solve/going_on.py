@@ -15,6 +15,7 @@ from blomodel.certification.certificate import Certificate
 from blomodel.declare.point import Point
 from blomodel.errors import BlomodelError
 from blomodel.methods.run.run import Candidate, Run, StopRun
+from blomodel.methods.search.answer_descent import AnswerDescent
 from blomodel.methods.search.pieces import choose_optimistically, improve_by_pieces, is_large
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DESCENTS = 12  # moves that the certificate may ask for
 SHORTER = 0.25  # factor from one trial along a move to the next
 TRIALS = 14  # along one move
+STEPS = 300  # of a descent on phi from the best point along a move
 PAYS = 1e-9  # relative; what a move must gain
 
 
@@ -59,15 +61,21 @@ def descend(
             found = _along(run, point, -direction)  # a curvature has no sign
         if found is None:
             return None
-        if run.model.is_convex_below and not is_large(run.model):
-            improved = improve_by_pieces(run, found.x, found.y)
-            if run.is_acceptable(improved) and improved.cautious_value < found.cautious_value:
-                return improved
-        return found
+        return _searched_from(run, found)
     except (StopRun, BlomodelError):
         return None
     finally:
         run.deadline = whole
+
+
+def _searched_from(run: Run, found: Candidate) -> Candidate:
+    """The end of the local searches from a point, or the point itself."""
+    if AnswerDescent.why_not(run.model) is None:
+        AnswerDescent(run).descend(found.x, STEPS)  # offers what it finds to the run
+    elif run.model.is_convex_below and not is_large(run.model):
+        improve_by_pieces(run, found.x, found.y)
+    best = run.best()
+    return best if best is not None and best.cautious_value < found.cautious_value else found
 
 
 def _along(run: Run, point: Point, direction: np.ndarray) -> Candidate | None:

@@ -13,6 +13,7 @@ from blomodel.methods.run.run import Run
 LAST_LEVEL = 7  # without a time limit; each level costs about twice the one before
 LONG_PATIENCE = 3  # levels in a row that may bring nothing where effort is "thorough"
 CLOSED = 0.2  # share of the gap between value and bound that a level must close to count
+MOVED = 0.01  # share that must be closed for a tree to go on under a time limit
 SAME = 1e-5  # relative: families whose best values differ by less confirm each other
 
 
@@ -29,10 +30,9 @@ class Patience:
 
     A level has paid when the best value fell, or a fifth of the gap between value and bound was closed.
     ``quick`` ends after the first level. ``normal`` ends once a level has not paid, or two families of
-    steps have reached the best value and the bound does not come closer; under a time limit a level
-    that did not pay ends it only when two families agree, so that the rest of the time is used.
-    ``thorough`` ends when three levels in a row have not paid. Any of them ends at a proof, and at the
-    limits of the run.
+    steps have reached the best value and the bound does not come closer. Under a time limit the rest of
+    the time is used: there it ends only when families agree, and no tree is at work whose bound moves. ``thorough`` ends when three levels in a row have not paid. Any of
+    them ends at a proof, and at the limits of the run.
     """
 
     def __init__(self, run: Run, effort: Effort) -> None:
@@ -40,9 +40,10 @@ class Patience:
         self.idle = 0  # levels in a row that have not paid
         self.value: float | None = None  # at the end of the level before
         self.gap = np.inf
+        self.is_moving = False  # whether the last level has closed any of the gap
 
-    def is_over(self, level: int) -> bool:
-        """Whether ``level`` was the last one."""
+    def is_over(self, level: int, *, may_prove: bool = False) -> bool:
+        """Whether ``level`` was the last one; ``may_prove``: a step at work may yet find a proof."""
         run = self.run
         if is_proven_best(run) or run.is_infeasible or run.is_unbounded:
             return True
@@ -53,6 +54,8 @@ class Patience:
             return True
         if self.effort is Effort.THOROUGH:
             return self.idle >= LONG_PATIENCE
+        if has_limit and may_prove and (self.is_moving or level == 0):
+            return False
         if is_confirmed(run):
             return not has_closed
         return self.idle >= 1 and not has_limit
@@ -66,6 +69,7 @@ class Patience:
         has_improved = self.value is None or best.value < self.value - small
         gap = best.value - run.bound
         has_closed = bool(np.isfinite(self.gap) and gap < (1 - CLOSED) * self.gap)
+        self.is_moving = bool(gap < (1 - MOVED) * self.gap)
         self.value, self.gap = best.value, gap
         return has_improved, has_closed
 

@@ -103,7 +103,8 @@ class Plan:
         at_work = [step for step in self.steps if not step.is_last]
         for level in itertools.count():
             at_work, is_settled = self._run_level(run, at_work, level)
-            if is_settled or not at_work or patience.is_over(level):
+            may_prove = any(step.may_prove for step in at_work)
+            if is_settled or not at_work or patience.is_over(level, may_prove=may_prove):
                 break
         if not is_settled:
             for step in self.steps:
@@ -116,6 +117,8 @@ class Plan:
         further = []
         for step in steps:
             is_due = step.is_wanted(run) and not (step.is_dear and may_wait(run, level))
+            if level and not step.may_prove and is_confirmed(run):
+                is_due = False  # nothing is left to find, only to prove
             outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
             if outlook is Outlook.SETTLED:
                 return [], True

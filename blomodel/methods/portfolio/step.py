@@ -83,6 +83,7 @@ class Step(ABC):
     name: ClassVar[str]
     family: ClassVar[str] = ""
     is_last: ClassVar[bool] = False  # whether it is run once, after all levels of effort
+    may_prove: ClassVar[bool] = False  # whether with more effort it may prove that a point is optimal
     is_dear: ClassVar[bool] = False  # whether it waits while descents on phi do well
     share: ClassVar[Share] = Share()
 

@@ -27,6 +27,7 @@ class Tree(Step):
 
     name = "tree over KKT pieces"
     family = "tree"
+    may_prove = True
 
     @classmethod
     def consider(cls, situation: Situation) -> Tree | Omission | None:
