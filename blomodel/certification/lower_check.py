@@ -61,9 +61,11 @@ def check_lower(
     objective = cp.Minimize(factor * level.sign * substitute(level.objective.args[0]))
     constraints = [substitute(constraint) for constraint in level.constraints]
     lower = cp.Problem(objective, constraints)
-    # A lower level that is not convex at every x may still be convex at this one.
+    # A lower level that is not convex at every x may still be convex at this one, but cvxpy's rules hold
+    # for powers only where their arguments are known to be nonnegative.
     is_for_newton = model.is_convex_below and model.lower_program.is_large_and_smooth
-    if lower.is_dcp() and not is_for_newton:
+    has_domain = model.unproven_domain([model.g_expression, *model.lower_constraints]) is None
+    if has_domain and lower.is_dcp() and not is_for_newton:
         solved = _solve_by_cvxpy(lower, stated.levels.y, y)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]

@@ -21,7 +21,7 @@ from blomodel.compiler.expressions.rewriting import rewrite
 from blomodel.programs.lagrangian import Lagrangian
 
 # s: above the accuracy of an interior-point answer, far below norms that are not zero.
-_SMALL = 3e-6
+_ROUNDING_OFF = 3e-6
 
 
 class SmoothedNorms:
@@ -77,4 +77,4 @@ def _without_kink(expression: cp.Expression) -> cp.Expression | None:
 
 
 def _smoothed_norm(argument: cp.Expression, axis: int | None) -> cp.Expression:
-    return cp.sqrt(cp.sum(cp.square(argument), axis=axis) + _SMALL**2)
+    return cp.sqrt(cp.sum(cp.square(argument), axis=axis) + _ROUNDING_OFF**2)

@@ -85,7 +85,7 @@ def test_random_wrong_points_are_refused(seed):
     ("tolerances", "checked_by"),
     [
         ((1e-30, 1e-8), "cvxpy and Clarabel"),
-        ((1e-30,), "Clarabel on the compiled lower level"),
+        ((1e-30,), "Clarabel, newton on the compiled lower level"),
     ],
 )
 def test_a_tolerance_out_of_reach_is_followed_by_the_next(monkeypatch, tolerances, checked_by):

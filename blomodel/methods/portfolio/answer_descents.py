@@ -50,7 +50,7 @@ class Thrift:
 
 
 CHEAP = Thrift(1 + DIAGONAL + SCATTERED, short=25, long=300, n_finished=2)
-DEAR = Thrift(4, short=15, long=100, n_finished=1)
+THRIFTY = Thrift(4, short=15, long=100, n_finished=1)
 
 
 @dataclass
@@ -137,7 +137,7 @@ class AnswerDescents(Step):
         reason = AnswerDescent.why_not(situation.model)
         if reason is not None:
             return Omission(cls.name, reason)
-        thrift = CHEAP if limits.CHEAP_DESCENTS.allows(situation.model.g.n_products) else DEAR
+        thrift = CHEAP if limits.CHEAP_DESCENTS.allows(situation.model.g.n_products) else THRIFTY
         if situation.wanted is not None:
             thrift = replace(thrift, n_starts=situation.wanted)
         return cls(situation.size, thrift)

@@ -30,7 +30,7 @@ NEAR = 0.02  # first size of the last pattern, as a share of the range
 POLISHED = 3  # of these that are made exact
 FEW_POLLS, MANY_POLLS = 8, 25  # of a pattern, before KKT pieces or instead of them
 ROUNDS = 20  # of steps on the KKT pieces
-MAX_CUTS = 12  # lower answers of the sample that later serve as cuts
+CUTS_KEPT = 12  # lower answers of the sample that later serve as cuts
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,6 @@ def distinct_answers(sample: PhiSample) -> list[np.ndarray]:
     for look in answered:
         if all(np.abs(look.y - other).max(initial=0.0) > 0.1 * spread for other in found):
             found.append(look.y)
-        if len(found) == MAX_CUTS:
+        if len(found) == CUTS_KEPT:
             break
     return found

@@ -22,10 +22,10 @@ from blomodel.methods.search.evaluation import WithAnswer
 from blomodel.solvers.convex_qp import solve_convex_qp
 
 DECREASE, CURVATURE = 1e-4, 0.5  # of the weak Wolfe conditions
-MAX_TRIALS = 25  # points of one line search
+TRIALS = 25  # points of one line search
 SAMPLES = 8  # gradients from points nearby, at least
 RADII = (1e-3, 1e-5)  # of their distance, relative to the size of x
-SMALL_STEP = 1e-10  # relative to the size of x
+SHORTEST = 1e-10  # relative to the size of x
 
 Found = TypeVar("Found", bound=WithAnswer)
 Bounds = tuple[np.ndarray, np.ndarray]
@@ -114,7 +114,7 @@ class _KinkedDescent(Generic[Found]):
                     - (np.outer(moved, image) + np.outer(image, moved)) / along
                 )
             gain = current.value - following.value
-            is_short = np.abs(moved).max() <= SMALL_STEP * (1 + np.abs(current.x).max())
+            is_short = np.abs(moved).max() <= SHORTEST * (1 + np.abs(current.x).max())
             current = following
             if is_short or gain <= 1e-13 * (1 + abs(current.value)):
                 return current
@@ -125,7 +125,7 @@ class _KinkedDescent(Generic[Found]):
         slope = float(current.gradient @ step)
         low, high, length = 0.0, np.inf, 1.0
         best: Found | None = None
-        for _ in range(MAX_TRIALS):
+        for _ in range(TRIALS):
             if self.left <= 0:
                 break
             trial = self.at(current.x + length * step)
@@ -143,7 +143,7 @@ class _KinkedDescent(Generic[Found]):
                     return best
                 low = length
             length = (low + high) / 2 if np.isfinite(high) else 2 * length
-            if length * np.abs(step).max() <= SMALL_STEP * (1 + np.abs(current.x).max()):
+            if length * np.abs(step).max() <= SHORTEST * (1 + np.abs(current.x).max()):
                 break
         return best
 

@@ -13,7 +13,7 @@ from blomodel.model.model import Model
 
 FINE = 1e-10  # relative width of a bracket at which it counts as a point
 BRENT_STEPS = 40
-MAX_TIES = 8  # jumps of the answer followed in one call
+TIES = 8  # jumps of the answer followed in one call
 HALVINGS = 7  # that a jump must survive
 EQUAL = 1e-9  # relative difference of lower values that are the same
 CLOSE = 1e-12  # rows this close to their bounds, relative to the point, are at them
@@ -211,7 +211,7 @@ def find_ties(sample: PhiSample, looks: list[Look]) -> list[Look]:
     spread = float(np.ptp([look.y for look in answered], axis=0).max(initial=0.0))
     large = np.flatnonzero(jumps >= max(0.02 * spread, 1e-6))
     found: list[Look] = []
-    for k in sorted(large, key=lambda k: -jumps[k])[:MAX_TIES]:
+    for k in sorted(large, key=lambda k: -jumps[k])[:TIES]:
         found += Segment(sample, *pairs[k]).tie()
     return found
 

@@ -18,7 +18,7 @@ def test_the_answer_is_that_of_the_parts() -> None:
         lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), [cp.sum(y) <= 2], variables=[y])
         f = cp.sum_squares(y - target) + 0.1 * cp.sum_squares(x)
         total += bm.BilevelProblem(cp.Minimize(f), [-4 <= x, x <= 4], lower).solve()
-    assert value == pytest.approx(total, abs=1e-6)
+    assert value == pytest.approx(total, rel=1e-6)
     assert str(problem.status) == "optimal"
     assert problem.certificate.bound == pytest.approx(value, abs=1e-5)
     assert "3 independent problems" in problem.certificate.bound_source
