@@ -95,7 +95,10 @@ def certify_point(
         stationarity = facts.stationarity
         if facts.direction is not None:
             descent = facts.direction[: point.x.size]
-        if adopts_exact_answer and unique and facts.y is not None:
+        has_better = facts.y is not None and not _is_as_exact(
+            problem, point.x, point.y, facts.y[: point.y.size]
+        )
+        if adopts_exact_answer and unique and facts.y is not None and has_better:
             exact = _measure(problem, replace(point, y=facts.y[: point.y.size]), deadline, lower)
             if not _objections(problem, exact, tolerance):
                 checks, point, exact_y = exact, exact.point, exact.point.y
@@ -272,7 +275,8 @@ def _study(
     if deadline.remaining < GRACE:
         deadline = Deadline.after(GRACE)
     facts = None
-    if lower.is_proven and lower.y is not None and _is_another(y, lower.y):
+    is_beside = lower.is_proven and lower.y is not None and _is_another(y, lower.y)
+    if is_beside and lower.y is not None and not _is_as_exact(problem, x, y, lower.y):
         # The tolerated gap lets y lie beside the one answer, whose neighbourhood it is that counts.
         facts = _facts_at(model, p, x, lower.y, lower, deadline)
     if facts is None or facts.y is None:
@@ -285,6 +289,24 @@ def _study(
         if unique and not lower.is_proven:
             unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
     return unique, facts
+
+
+def _is_as_exact(
+    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, answer: np.ndarray
+) -> bool:
+    """Whether y keeps the lower rows as well as a solver's answer, with a g that is no larger.
+
+    Where g is flat around its minimiser, an interior-point answer lies beside it by the root of the
+    solver's tolerance, and a point that was found exactly must not be exchanged for it.
+    """
+    model, p = problem.plain_model, problem.parameter_values()
+
+    def exactness(point: np.ndarray) -> tuple[float, float]:
+        rows = model.lower_in.values(x, point, p), np.abs(model.lower_eq.values(x, point, p))
+        return max(float(part.max(initial=0.0)) for part in rows), float(model.g(x, point, p)[0])
+
+    (own, own_g), (other, other_g) = exactness(y), exactness(answer)
+    return own <= other + 1e-12 and own_g <= other_g
 
 
 def _is_another(y: np.ndarray, answer: np.ndarray) -> bool:

@@ -22,6 +22,7 @@ BEHIND = (1.0, 0.9, 0.5, 0.1)  # distances at which f is compared on the other s
 NOISE = 1e-13  # relative; differences of f below this are rounding
 NEAR = 1e-2  # relative distance from a bound within which a jump at the bound is looked for
 SLOPE = 0.1  # share of what f loses at the limit point that it may lose halfway
+RESOLVED = 1e-6  # relative distance at which a solver tells x from its bound
 JUMP = 1e-3  # relative; what f must lose at the limit point to count as a jump
 
 
@@ -164,7 +165,9 @@ class Attainment:
         if not self.value < at_end - large:
             return None
         # Halfway to the end a jump does not show yet; where f is much worse already, it only slopes.
-        halfway, _ = self._evaluate((self.x + end) / 2)
+        # Nearer than solvers can tell x from its bound, the answer is that of the bound.
+        nearest = RESOLVED * (1 + np.abs(self.x))
+        halfway, _ = self._evaluate(end + away * np.maximum(gap / 2, nearest * (gap > 0)))
         if not halfway <= self.value + SLOPE * (at_end - self.value):
             return None
         # Coming nearer must improve f, or the bound has nothing to do with it.

@@ -12,8 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-from blomodel.solvers.nlp import nonlinear_modules
 
+MODULES_OF_EXTRAS = ("unopy",)
 PAIR = re.compile(r"^```python\n(.*?)^```\n(\s*)(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 
 
@@ -37,7 +37,7 @@ def hide_extras() -> None:
     """Pages show what a plain installation prints, without the solvers that an extra brings."""
     find_spec = importlib.util.find_spec
     importlib.util.find_spec = lambda name, package=None: (
-        None if name in nonlinear_modules() else find_spec(name, package)
+        None if name in MODULES_OF_EXTRAS else find_spec(name, package)
     )
 
 

@@ -125,7 +125,8 @@ def test_unbounded_along_a_curve(x, y):
 def test_optimum_at_infinity_is_not_attained(x, y, f):
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y >= 0], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(f(y)), [x >= 0], lower)
-    value = problem.solve()
+    # auto goes on until the value meets the bound within the tolerance.
+    value = problem.solve("reduced-penalty")
     assert problem.status == "not_attained"
     assert 0 < value < 1e-3 and problem.certificate.accepted  # a point that is as good as it gets
     assert "not attained" in outcome(problem)
