@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 ACCURATE = 1e-3  # of the optimal value: the smallest unit in which lower gaps are measured
+LEFT_OVER = 1e-9  # violation that solvers leave in their best answers
+ROUNDING = 1e-13  # relative; differences of g below this say nothing
 SAME = 1e-6  # relative distance at which two solvers' answers are one
 APART = 1e-2  # relative distance at which two lower answers count as different
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
@@ -306,7 +308,7 @@ def _is_as_exact(
         return max(float(part.max(initial=0.0)) for part in rows), float(model.g(x, point, p)[0])
 
     (own, own_g), (other, other_g) = exactness(y), exactness(answer)
-    return own <= other + 1e-12 and own_g <= other_g
+    return own <= other + LEFT_OVER and own_g <= other_g + ROUNDING * (1 + abs(other_g))
 
 
 def _is_another(y: np.ndarray, answer: np.ndarray) -> bool:
