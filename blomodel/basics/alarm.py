@@ -42,10 +42,10 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
     finally:
         is_done.set()
         watcher.join()
-        _raise_in(worker, None)  # one that was sent at the last moment comes too late
+        for _ in range(2):  # one that was sent at the last moment is raised here and not later
+            pass
 
 
-def _raise_in(thread: int, signal: type[BaseException] | None) -> None:
-    """Have an exception raised in a thread at its next step; None takes back one that is waiting."""
-    sent = ctypes.py_object(signal) if signal is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), sent)
+def _raise_in(thread: int, signal: type[BaseException]) -> None:
+    """Have an exception raised in a thread at its next step."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(signal))

@@ -293,9 +293,7 @@ def _study(
     return unique, facts
 
 
-def _is_as_exact(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, answer: np.ndarray
-) -> bool:
+def _is_as_exact(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, answer: np.ndarray) -> bool:
     """Whether y keeps the lower rows as well as a solver's answer, with a g that is no larger.
 
     Where g is flat around its minimiser, an interior-point answer lies beside it by the root of the

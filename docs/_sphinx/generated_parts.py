@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -190,6 +191,22 @@ def atom_list() -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def growth_table() -> str:
+    """Time against size beside the plain alternative, as tests/benchmarks/growth.py has measured it."""
+    rows = []
+    for row in json.loads((PAGES / "growth.json").read_text(encoding="utf-8")):
+        size = " x ".join(map(str, row["size"])) if isinstance(row["size"], list) else str(row["size"])
+        better = row["better"]
+        times = [f"{row[key]:.2f} s" for key in ("seconds", "plain_seconds")]
+        said = (
+            "the same"
+            if abs(better) < 1e-5
+            else f"{abs(better):.2g} {'better' if better > 0 else 'worse'}"
+        )
+        rows.append([row["family"], size, *times, f"`{row['status']}`", said])
+    return table(["family", "size", "blomodel", "by hand", "status", "value, against by hand"], rows)
+
+
 PARTS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
@@ -205,6 +222,7 @@ PARTS: dict[str, Callable[..., str]] = {
         status_list,
         solver_table,
         atom_list,
+        growth_table,
     )
 }
 

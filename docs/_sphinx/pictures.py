@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,11 +123,32 @@ def draw_indifferent(figure: Figure) -> None:
     values.legend(frameon=False, fontsize=8)
 
 
+def draw_growth(figure: Figure) -> None:
+    """Time against size for four families, beside the plain alternative."""
+    rows = json.loads((Path(__file__).resolve().parents[1] / "growth.json").read_text(encoding="utf-8"))
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    for panel, family in zip(figure.subplots(1, len(families)), families, strict=True):
+        own = [row for row in rows if row["family"] == family]
+        sizes = [np.prod(row["size"]) for row in own]
+        panel.loglog(sizes, [row["seconds"] for row in own], "o-", color=BLUE, label="blomodel")
+        panel.loglog(sizes, [row["plain_seconds"] for row in own], "s--", color=ORANGE, label="by hand")
+        panel.set(xlabel=UNITS[family], title=family)
+    figure.axes[0].set_ylabel("seconds")
+    figure.axes[0].legend(frameon=False, fontsize=8)
+
+
+UNITS = {
+    "market": "buses x hours",
+    "ridge": "features",
+    "pricing": "customers",
+    "controller": "steps of the horizon",
+}
 PICTURES: dict[str, Callable[[Figure], None]] = {
     "lower": draw_lower,
     "reduced": draw_reduced,
     "penalty": draw_penalty,
     "indifferent": draw_indifferent,
+    "growth": draw_growth,
 }
 
 

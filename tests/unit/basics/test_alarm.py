@@ -1,5 +1,6 @@
 """Work that does not look at the clock ends all the same, and work that does is left alone."""
 
+import cProfile
 import time
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_grace_is_given():
 def test_there_need_not_be_a_limit():
     with alarm(NEVER, Over):
         busy(0.01)
+
+
+def test_a_profiler_does_not_mind():
+    profile = cProfile.Profile()
+    profile.enable()
+    with alarm(Deadline.after(5), Over):
+        busy(0.01)
+    busy(0.01)
+    profile.disable()
 
 
 def test_an_error_of_the_work_is_passed_on():
