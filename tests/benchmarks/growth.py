@@ -74,7 +74,8 @@ def main() -> None:
         for row in rows:
             print(
                 f"{name:11s} {row['size']!s:>10s}  {row['seconds']:8.2f} s  "
-                f"by hand {row['plain_seconds']:8.2f} s  {row['status']:16s} better by {row['better']:+.1e}",
+                f"by hand {row['plain_seconds']:8.2f} s  {row['status']:16s} "
+                f"better by {row['better']:+.1e}",
                 flush=True,
             )
         if len(rows) > 1:

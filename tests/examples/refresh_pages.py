@@ -12,7 +12,6 @@ import re
 import sys
 from pathlib import Path
 
-
 MODULES_OF_EXTRAS = ("unopy",)
 PAIR = re.compile(r"^```python\n(.*?)^```\n(\s*)(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 

@@ -20,8 +20,8 @@ from blomodel.model.model import Model
 class Auto:
     """Choose by structure, try several ideas with growing effort, keep the best point at once.
 
-    Independent problems are split, zero-sum ones become one convex program. Where the KKT conditions are
-    linear, branch and bound over their pieces proves optimality. Other members are descent on
+    Independent problems are split, zero-sum ones become one convex program. Where the KKT conditions
+    are linear, branch and bound over their pieces proves optimality. Other members are descent on
     phi(x) = f(x, y*(x)) with implicit gradients, a sample of phi in few dimensions, relaxed
     complementarity by IPOPT, descent on the smoothed lower level, the reduced penalty, the single loop of
     meha for norms, and value-cuts for lower levels that are not convex. Sizes decide their order and how
