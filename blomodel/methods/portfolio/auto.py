@@ -23,10 +23,10 @@ class Auto:
     Independent problems are split, zero-sum ones become one convex program. Where the KKT conditions
     are linear, branch and bound over their pieces proves optimality. Other members are descent on
     phi(x) = f(x, y*(x)) with implicit gradients, a sample of phi in few dimensions, relaxed
-    complementarity by IPOPT, descent on the smoothed lower level, the reduced penalty, the single loop of
-    meha for norms, and value-cuts for lower levels that are not convex. Sizes decide their order and how
-    much each may do. Absolute values, maxima and the like get variables of their own where that makes f
-    quadratic and the KKT conditions linear.
+    complementarity by IPOPT, descent on the smoothed lower level, the reduced penalty, the single loop
+    of meha for norms, and value-cuts for lower levels that are not convex. Sizes decide their order and
+    how much each may do. Absolute values, maxima and the like get variables of their own where that
+    makes f quadratic and the KKT conditions linear.
     """
 
     name: ClassVar[str] = "auto"
