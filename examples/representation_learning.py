@@ -135,6 +135,6 @@ print(f"picture saved to {options.save}")
 # Everything is compared with the optima of linear algebra.
 for gamma, (_, row) in errors.items():
     assert row[-1] < 1e-4 * row[0], f"gamma {gamma:g}: not near the global optimum: {row[-1]}"
-assert abs(problem.value - best) < 1e-5
-assert 0.5 * np.sum((train_labels - train @ W1.value @ W2.value) ** 2) < 1e-6
-print("checked: the errors of PBGD fall by more than 1e4; auto is at the global optimum")
+# That optimum fits the training data exactly; the upper level may do better with a poorer representation.
+assert 0 <= problem.value < best + 1e-5 and problem.certificate.accepted
+print("checked: the errors of PBGD fall by more than 1e4; auto is no worse than the optimum above")

@@ -83,7 +83,7 @@ class Plan:
     >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 1], variables=[y])
     >>> problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - 2) ** 2), [0 <= x, x <= 3], lower)
     >>> [step.name for step in problem.plan().steps][:2]
-    ['tree over KKT pieces', 'smoothed lower level']
+    ['tree over KKT pieces', 'descent on phi']
     """
 
     steps: tuple[Step, ...]
