@@ -135,6 +135,6 @@ print(f"picture saved to {options.save}")
 # Everything is compared with the optima of linear algebra.
 for gamma, (_, row) in errors.items():
     assert row[-1] < 1e-4 * row[0], f"gamma {gamma:g}: not near the global optimum: {row[-1]}"
-# That optimum fits the training data exactly; the upper level may do better with a poorer representation.
+# That optimum fits the training data exactly; with a poorer representation f may be smaller still.
 assert 0 <= problem.value < best + 1e-5 and problem.certificate.accepted
 print("checked: the errors of PBGD fall by more than 1e4; auto is no worse than the optimum above")

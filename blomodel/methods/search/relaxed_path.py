@@ -89,7 +89,8 @@ class RelaxedPath:
         self._unit = self._slope = 0.0
         low, high = run.model.bounds(run.p)
         has_both = np.isfinite(low) & np.isfinite(high)
-    middle = np.where(has_both, np.where(has_both, low, 0.0) / 2 + np.where(has_both, high, 0.0) / 2, 0.0)
+        middle = np.zeros(len(low))
+        middle[has_both] = (low[has_both] + high[has_both]) / 2
         self._measure_unit(self._begin(np.clip(middle, low, high)))
 
     def follow(self, x: Array, *, first: float = 1.0, effort: int = 0) -> float:
