@@ -16,7 +16,7 @@ class LevelError(ModelError):
 
 
 class VariableTypeError(ModelError):
-    """Integer, boolean or complex variables, which no method here handles."""
+    """Complex variables, or whole ones where the chosen method takes none."""
 
 
 class DataError(ModelError):

@@ -14,7 +14,7 @@ from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError, LevelError, ModelError, VariableTypeError
 from blomodel.text.shorten import shorten
 
-REFUSED_ATTRIBUTES = ("integer", "boolean", "complex", "imag", "hermitian")
+REFUSED_ATTRIBUTES = ("complex", "imag", "hermitian")
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,8 @@ def _check_type(variable: cp.Variable) -> None:
     for attribute in REFUSED_ATTRIBUTES:
         if variable.attributes.get(attribute):
             raise VariableTypeError(
-                f"'{variable.name()}' is declared {attribute}=True; only real continuous variables "
-                "are supported. Relax it to a continuous variable with bounds, or enumerate its "
-                "values and solve one problem for each."
+                f"'{variable.name()}' is declared {attribute}=True; only real variables are supported. "
+                "State its real and imaginary parts as two variables."
             )
 
 

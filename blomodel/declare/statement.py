@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.expressions.integers import Integers, renamed_integers, stated_integers
 from blomodel.declare.followers import Lower, Objective, joint_name
 from blomodel.declare.levels import Levels, check_constants, sort_levels
 from blomodel.declare.multipliers import PricedRow, priced_rows
@@ -52,6 +53,9 @@ class Statement:
         rows of the lower level, with the variables that stand for their multipliers.
     partners : tuple of Partner
         Where the lower level's answer holds its multipliers: which variable is whose.
+    integers : dict
+        By a variable's id: which of its entries must be whole. Rows know nothing of it, so that a
+        statement without this is the continuous relaxation.
     """
 
     upper_objective: cp.Expression
@@ -60,6 +64,7 @@ class Statement:
     levels: Levels
     priced_rows: tuple[PricedRow, ...] = ()
     partners: tuple[Partner, ...] = ()
+    integers: Integers = field(default_factory=dict)
 
     @property
     def lower(self) -> Lower:
@@ -108,6 +113,7 @@ class Statement:
             ),
             levels=Levels(rename(self.levels.upper), rename(self.levels.lower), self.levels.parameters),
             partners=tuple(replace(p, variables=rename(p.variables)) for p in self.partners),
+            integers=renamed_integers(self.integers, renamed),
         )
 
     def with_rows(self, upper: Sequence[Constraint] = (), lower: Sequence[Constraint] = ()) -> Statement:
@@ -147,4 +153,5 @@ def state(
     minimised = objective.args[0]
     if isinstance(objective, cp.Maximize):
         minimised = -1.0 * minimised
-    return Statement(minimised, tuple(constraints), tuple(followers), levels, rows)
+    integers = stated_integers((*levels.upper, *levels.lower))
+    return Statement(minimised, tuple(constraints), tuple(followers), levels, rows, integers=integers)

@@ -17,6 +17,7 @@ from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPECTRAL, as_row
 from blomodel.compiler.expressions.domains import first_unproven
+from blomodel.compiler.expressions.integers import first_integer, integers_of
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
 from blomodel.compiler.passes.intervals import intervals
@@ -68,6 +69,8 @@ class Model:
         The lower level at fixed x: its solution, value, multipliers and the gradient of its value.
     x_bounds : tuple of arrays
         Bounds on x that constraints in a single variable imply.
+    integer_x, integer_y : arrays of bool
+        Which entries must be whole numbers. Rows and programs know nothing of it.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -79,6 +82,8 @@ class Model:
 
         levels = statement.levels
         self.x, self.y, self.p = self.blocks = (levels.x, levels.y, levels.p)
+        self.integer_x = integers_of(self.x, statement.integers)
+        self.integer_y = integers_of(self.y, statement.integers)
         self.f = lower([self.f_expression], self.blocks)
         self.g = lower([self.g_expression], self.blocks)
         self.f_grad = gradient(self.f, ("x", "y"))
@@ -91,6 +96,11 @@ class Model:
         ]
         # Signs of hoisted parts must survive new parameter values, so these bounds use none.
         self.x_bounds = self._upper_bounds(None)
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether some variable of either level must be whole."""
+        return bool(self.integer_x.any() or self.integer_y.any())
 
     @property
     def n_lower_rows(self) -> int:
@@ -132,6 +142,12 @@ class Model:
     @remembered
     def _compiled_lower(self) -> ParametricProgram:
         """The lower level at fixed x, which may be a convex program at some x only."""
+        whole = first_integer(self.y, self.integer_y)
+        if whole is not None:
+            raise NonconvexLowerError(
+                f"lower level: '{whole.name()}' is declared whole (boolean=True or integer=True), so that "
+                "the lower level is no convex program; use auto."
+            )
         argument = self.unproven_domain([self.g_expression, *self.lower_constraints])
         if argument is not None:
             raise NonconvexLowerError(

@@ -155,6 +155,11 @@ class _Fork:
                 for partner in statement.partners
                 if partner.position in place
             ),
+            integers={
+                own[key].id: mask[self.groups[key] == group]
+                for key, mask in statement.integers.items()
+                if key in own
+            },
         )
 
     def _own(self, leaf: cp.Variable, group: int) -> cp.Variable:

@@ -24,6 +24,7 @@ from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Partner, Statement
+from blomodel.errors import ModelError
 from blomodel.text.shorten import some_of
 from blomodel.transformations.transformation import Applied, Transformation
 
@@ -45,6 +46,14 @@ class MultipliersInAnswer(Transformation):
         from blomodel.transformations.primal_dual import primal_dual
 
         primal, rows = statement.lower, statement.priced_rows
+        for variable in primal.variables:
+            if variable.id in statement.integers:
+                raise ModelError(
+                    f"The upper level uses a multiplier of the lower level, but '{variable.name()}' is "
+                    "declared integer or boolean there: the value of such a level jumps with its rows, "
+                    "so that it has no multipliers. State the price as a variable of its own, or relax "
+                    f"'{variable.name()}'."
+                )
         n_stated = len(primal.constraints)
         # Attributes' demands are compiled after all constraints, the last of which is stationarity.
         partners = [Partner(n_stated, tuple(primal.variables))]

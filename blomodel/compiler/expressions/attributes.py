@@ -6,6 +6,8 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.expressions.integers import boolean_entries
+
 
 def has_attributes(variable: cp.Variable) -> bool:
     """Whether the variable was declared with any."""
@@ -41,6 +43,10 @@ def _bound_constraints(variable: cp.Variable, plain: cp.Variable) -> list[Constr
         np.broadcast_to(np.asarray(bound, float), variable.shape).ravel(order="F")
         for bound in variable.get_bounds()
     )
+    # cvxpy tells the bounds of a variable that is boolean as a whole, not of single entries.
+    is_boolean = boolean_entries(variable)
+    lower = np.where(is_boolean, np.maximum(lower, 0.0), lower)
+    upper = np.where(is_boolean, np.minimum(upper, 1.0), upper)
     constraints: list[Constraint] = []
     flat = cp.vec(plain, order="F") if plain.ndim != 1 else plain
     for bound, at_least in ((lower, True), (upper, False)):

@@ -12,9 +12,11 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import SPECTRAL, as_row
+from blomodel.compiler.expressions.integers import first_integer
 from blomodel.compiler.expressions.kinks import kinks
-from blomodel.errors import ModelError
+from blomodel.errors import ModelError, VariableTypeError
 from blomodel.methods.run.capabilities import Capability
+from blomodel.methods.run.registry import method_classes
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.structure.prox_terms import split_objective
@@ -85,6 +87,22 @@ def refuse_kinks_without_prox(run: Run, method: Any) -> None:
     split_objective(run.model)  # raises ModelError, which names the term
 
 
+def _refuse_integers(run: Run, method: Any) -> None:
+    model = run.model
+    for block, mask in ((model.x, model.integer_x), (model.y, model.integer_y)):
+        variable = first_integer(block, mask)
+        if variable is not None:
+            takers = [name for name, cls in method_classes().items() if _takes_integers(cls)]
+            raise VariableTypeError(
+                f"{method.name}: '{variable.name()}' is declared integer or boolean, but this method moves "
+                f"every variable continuously; use {' or '.join(sorted(takers)) or 'a relaxation'}."
+            )
+
+
+def _takes_integers(method: Any) -> bool:
+    return Capability.INTEGERS in method.capabilities
+
+
 _REFUSALS: dict[Capability, Callable[[Run, Any], None]] = {
     Capability.NONCONVEX_LOWER: _refuse_nonconvex,
     Capability.COUPLED_LOWER: _refuse_coupled_below,
@@ -93,11 +111,13 @@ _REFUSALS: dict[Capability, Callable[[Run, Any], None]] = {
     Capability.MATRIX_INEQUALITIES: refuse_matrix_inequalities,
     Capability.PROX_TERMS: _refuse_kinks,
     Capability.KINKS: refuse_kinks_without_prox,
+    Capability.INTEGERS: _refuse_integers,
 }
 
 
 def check_capabilities(run: Run, method: Any) -> None:
     """Raise ModelError when the problem asks for something that the method does not take."""
-    for capability in Capability:
+    # Integers first: what else is asked may look at the lower level as a program of real numbers.
+    for capability in (Capability.INTEGERS, *Capability):
         if capability not in method.capabilities:
             _REFUSALS[capability](run, method)

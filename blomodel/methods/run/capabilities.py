@@ -25,9 +25,11 @@ class Capability(Enum):
     MATRIX_INEQUALITIES = "matrix inequalities below"
     PROX_TERMS = "kinks of g that have a proximal step"
     KINKS = "any kinks of g"
+    INTEGERS = "integer and boolean variables"
 
 
-EVERYTHING = frozenset(Capability)
+EVERYTHING = frozenset(Capability) - {Capability.INTEGERS}  # of problems without integers
+WITH_INTEGERS = frozenset(Capability)
 ALL_BUT_NONCONVEX = EVERYTHING - {Capability.NONCONVEX_LOWER}
 NOTHING_SPECIAL: frozenset[Capability] = frozenset()
 

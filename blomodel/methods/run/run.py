@@ -16,6 +16,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.model.model import Model
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -359,6 +360,9 @@ class Run(Findings):
             worst = max(worst, rows.values(x, y, p).max(initial=0))
         for rows in (model.upper_eq, model.lower_eq):
             worst = max(worst, np.abs(rows.values(x, y, p)).max(initial=0))
+        if model.has_integers:
+            worst = max(worst, distance_to_integers(x, model.integer_x))
+            worst = max(worst, distance_to_integers(y, model.integer_y))
         return worst / scale
 
     def is_acceptable(self, candidate: Candidate) -> bool:

@@ -13,7 +13,7 @@ import blomodel as bm
 from blomodel.errors import MissingPackageError, ModelError, NonconvexLowerError
 from blomodel.methods.requirements.demands import _REFUSALS, check_capabilities
 from blomodel.methods.requirements.verdicts import _DOUBTS, Caution, check_method
-from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability, Extra, words
+from blomodel.methods.run.capabilities import WITH_INTEGERS, Assumption, Capability, Extra, words
 from blomodel.methods.run.run import Run
 
 
@@ -27,8 +27,8 @@ class Stub:
     name: str = field(default="stub")
 
 
-def run_of(g, below=(), above=()):
-    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+def run_of(g, below=(), above=(), integer=False):
+    x, y = cp.Variable(2, name="x", integer=integer), cp.Variable(2, name="y")
     lower = bm.Lower(cp.Minimize(g(x, y)), [c(x, y) for c in below], variables=[y])
     rows = [c(x, y) for c in above]
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(x) + cp.sum_squares(y)), rows, lower)
@@ -72,6 +72,11 @@ ASKING = {
         (Capability.PROX_TERMS,),
         "max",
     ),
+    Capability.INTEGERS: (
+        lambda: run_of(tracking, integer=True),
+        (),
+        "'x' is declared integer or boolean",
+    ),
 }
 
 
@@ -82,7 +87,7 @@ def test_a_capability_that_is_asked_for_and_missing_is_refused_by_name(capabilit
     with pytest.raises(ModelError, match=text):
         check_capabilities(run, Stub(has_others))
     check_capabilities(run, Stub(has_others | {capability}))
-    check_capabilities(run, Stub(EVERYTHING))
+    check_capabilities(run, Stub(WITH_INTEGERS))
 
 
 def test_a_plain_problem_asks_for_nothing():
@@ -131,9 +136,9 @@ def test_a_caution_is_said_of_one_and_of_several():
 
 
 def test_words_leave_out_what_is_contained():
-    assert words(EVERYTHING).count("lower constraints") == 1
-    assert "proximal" not in words(EVERYTHING)
-    assert "against its theory" in words(EVERYTHING, {Assumption.SMOOTH_LOWER})
+    assert words(WITH_INTEGERS).count("lower constraints") == 1
+    assert "proximal" not in words(WITH_INTEGERS)
+    assert "against its theory" in words(WITH_INTEGERS, {Assumption.SMOOTH_LOWER})
     assert words(()) == "smooth convex lower levels without constraints"
 
 

@@ -1,0 +1,76 @@
+"""Which entries of a variable must be whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import cvxpy as cp
+import numpy as np
+
+from blomodel.compiler.blocks import Block
+
+Integers = Mapping[int, np.ndarray]  # by a variable's id: which of its entries, column by column
+
+
+def integer_entries(variable: cp.Variable) -> np.ndarray:
+    """Which entries ``boolean=`` and ``integer=`` declare whole, flattened column by column."""
+    mask = np.zeros(variable.shape, dtype=bool)
+    for attribute, places in (("boolean", variable.boolean_idx), ("integer", variable.integer_idx)):
+        declared = variable.attributes[attribute]
+        if declared is True:
+            mask[...] = True
+        elif declared:
+            mask[_at(places)] = True
+    return mask.ravel(order="F")
+
+
+def boolean_entries(variable: cp.Variable) -> np.ndarray:
+    """Which entries ``boolean=`` declares 0 or 1, flattened column by column."""
+    mask = np.zeros(variable.shape, dtype=bool)
+    declared = variable.attributes["boolean"]
+    if declared is True:
+        mask[...] = True
+    elif declared:
+        mask[_at(variable.boolean_idx)] = True
+    return mask.ravel(order="F")
+
+
+def _at(places: Iterable[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
+    """A list of places as cvxpy takes it, as an index of an array."""
+    return tuple(np.array(list(places), dtype=int).T)
+
+
+def stated_integers(variables: Iterable[cp.Variable]) -> dict[int, np.ndarray]:
+    """The whole entries of every variable that has any."""
+    found = {variable.id: integer_entries(variable) for variable in variables}
+    return {key: mask for key, mask in found.items() if mask.any()}
+
+
+def renamed_integers(
+    integers: Integers, renamed: Mapping[cp.Variable, cp.Variable]
+) -> dict[int, np.ndarray]:
+    """The same where other variables have taken the places of some."""
+    new = {old.id: variable.id for old, variable in renamed.items()}
+    return {new.get(key, key): mask for key, mask in integers.items()}
+
+
+def integers_of(block: Block, integers: Integers) -> np.ndarray:
+    """Which entries of a block's vector must be whole."""
+    parts = [integers.get(leaf.id, np.zeros(leaf.size, dtype=bool)) for leaf in block.leaves]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+
+
+def first_integer(block: Block, mask: np.ndarray) -> cp.Variable | None:
+    """The first variable of a block that has a whole entry, to name it in messages."""
+    return next((leaf for leaf in block.leaves if mask[block.slice_of(leaf)].any()), None)
+
+
+def distance_to_integers(values: np.ndarray, mask: np.ndarray) -> float:
+    """How far the entries that must be whole lie from whole numbers, at most."""
+    part = values[mask]
+    return float(np.abs(part - np.round(part)).max(initial=0.0))
+
+
+def with_integers_rounded(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The vector with the entries that must be whole at the nearest whole numbers."""
+    return np.where(mask, np.round(values), values)
