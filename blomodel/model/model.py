@@ -145,7 +145,7 @@ class Model:
         whole = first_integer(self.y, self.integer_y)
         if whole is not None:
             raise NonconvexLowerError(
-                f"lower level: '{whole.name()}' is declared whole (boolean=True or integer=True), so that "
+                f"lower level: '{whole.name()}' is declared integer or boolean, so that "
                 "the lower level is no convex program; use auto."
             )
         argument = self.unproven_domain([self.g_expression, *self.lower_constraints])

@@ -94,8 +94,8 @@ def _refuse_integers(run: Run, method: Any) -> None:
         if variable is not None:
             takers = [name for name, cls in method_classes().items() if _takes_integers(cls)]
             raise VariableTypeError(
-                f"{method.name}: '{variable.name()}' is declared integer or boolean, but this method moves "
-                f"every variable continuously; use {' or '.join(sorted(takers)) or 'a relaxation'}."
+                f"{method.name}: '{variable.name()}' is declared integer or boolean, but this method "
+                f"moves every variable continuously; use {' or '.join(sorted(takers)) or 'a relaxation'}."
             )
 
 
