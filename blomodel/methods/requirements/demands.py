@@ -92,10 +92,10 @@ def _refuse_integers(run: Run, method: Any) -> None:
     for block, mask in ((model.x, model.integer_x), (model.y, model.integer_y)):
         variable = first_integer(block, mask)
         if variable is not None:
-            takers = [name for name, cls in method_classes().items() if _takes_integers(cls)]
+            takers = sorted(name for name, cls in method_classes().items() if _takes_integers(cls))
             raise VariableTypeError(
                 f"{method.name}: '{variable.name()}' is declared integer or boolean, but this method "
-                f"moves every variable continuously; use {' or '.join(sorted(takers)) or 'a relaxation'}."
+                f"moves every variable continuously; use {' or '.join(takers) or 'a relaxation'}."
             )
 
 
