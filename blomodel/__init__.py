@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
     from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
-    from blomodel.problem import BilevelProblem, Lower
+    from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
 
 try:
@@ -44,6 +44,7 @@ __all__ = [
     "certify",
     "compare",
     "methods",
+    "read",
     "sigmoid",
 ]
 
@@ -56,6 +57,7 @@ _HOMES = {
     "Solution": "solution",
     "certify": "certification.certifying",
     "compare": "comparison",
+    "read": "problem",
     "sigmoid": "atoms",
 }
 

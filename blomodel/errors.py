@@ -69,3 +69,7 @@ class LowerLevelError(ModelError):
     def __init__(self, message: str, x: object = None) -> None:
         super().__init__(message)
         self.x = x
+
+
+class FileFormatError(ModelError):
+    """A file of a bilevel problem that cannot be read; the message has its line."""

@@ -226,6 +226,29 @@ class BilevelProblem:
 
         return create_reformulation(self, name)
 
+    def write(self, path: str | Path, aux: str | Path | None = None) -> tuple[Path, Path]:
+        """Write a linear problem as an MPS file and the auxiliary file that MibS and BOBILib use.
+
+        The upper objective is written as something to minimise. Bounds of single variables become
+        bounds of columns, parameters their present values.
+
+        Parameters
+        ----------
+        path : str or Path
+            The MPS file.
+        aux : str or Path, optional
+            The auxiliary file; by default beside the other one, with the ending ``.aux``.
+
+        Returns
+        -------
+        tuple of Path
+            Both files.
+        """
+        from blomodel.files.linear_bilevel import write_files
+
+        self.check_data()
+        return write_files(self.plain_model, self.parameter_values(), path, aux, self.sign < 0)
+
     def check_data(self) -> None:
         """Raise when a parameter has no value or one that is not finite."""
         check_parameters(self.levels.parameters)
@@ -406,3 +429,28 @@ class BilevelProblem:
         upper = ", ".join(variable.name() for variable in self.levels.upper)
         lower = ", ".join(variable.name() for variable in self.levels.lower)
         return f"BilevelProblem(upper: {upper}; lower: {lower}; status: {self.status})"
+
+
+def read(mps: str | Path, aux: str | Path | None = None) -> BilevelProblem:
+    """A linear bilevel problem from an MPS file and its auxiliary file, as MibS and BOBILib have them.
+
+    The upper columns are one vector ``x``, the lower ones one vector ``y``, in the order of the files;
+    bounds of lower columns belong to the lower level. In interdiction files the MPS file is the
+    follower's, and the upper level decides which of its columns to forbid.
+
+    Parameters
+    ----------
+    mps : str or Path
+        Both levels' columns and rows, and the upper objective.
+    aux : str or Path, optional
+        What belongs to the lower level; by default the file of the same name that ends in ``.aux``.
+
+    Raises
+    ------
+    FileFormatError
+        With the file and the line that cannot be understood.
+    """
+    from blomodel.files.linear_bilevel import read_parts
+
+    parts = read_parts(mps, aux)
+    return BilevelProblem(parts.objective, parts.constraints, parts.lower)

@@ -31,6 +31,7 @@ ORDER = (
     "programs",
     "declare",
     "model",
+    "files",
     "transformations",
     "structure",
     "reformulations.forms",

@@ -1,0 +1,1 @@
+"""Standard files of linear bilevel problems: MPS with an auxiliary file for the lower level."""
