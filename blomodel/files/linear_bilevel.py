@@ -1,4 +1,4 @@
-"""Linear bilevel problems: from their standard files to cvxpy, and from a compiled model to the files."""
+"""Linear bilevel problems: from their standard files to cvxpy, and from a model to the files."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def _interdiction(program: LinearProgram, auxiliary: Auxiliary) -> Parts:
     n = len(program.columns)
     if len(auxiliary.columns) != n:
         raise FileFormatError(
-            f"The auxiliary file of an interdiction problem names {len(auxiliary.columns)} columns of the "
-            f"lower level, and the MPS file of the follower has {n}."
+            f"The auxiliary file of an interdiction problem names {len(auxiliary.columns)} columns "
+            f"of the lower level, and the MPS file of the follower has {n}."
         )
     if np.any(program.low != 0) or not np.all(np.isfinite(program.high)):
         raise FileFormatError(
-            "An attack sets a column of the follower to zero, so that each needs the lower bound 0 and a "
-            "finite upper bound."
+            "An attack sets a column of the follower to zero, so that each needs the lower bound 0 and "
+            "a finite upper bound."
         )
     x, y = cp.Variable(n, boolean=True, name="x"), _variable("y", program, range(n))
     rows = _between(_product(program.matrix, y), program.row_low, program.row_high)

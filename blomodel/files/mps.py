@@ -266,7 +266,7 @@ def read_mps(path: Path) -> LinearProgram:
 
 
 def write_mps(program: LinearProgram, path: Path, remarks: list[str]) -> None:
-    """Write a program; every bound of an integer column is said, since readers differ in what they add."""
+    """Write a program; bounds are all said, since readers differ in those they add."""
     lines = [f"* {remark}" for remark in remarks]
     lines += [f"NAME          {program.name}", "ROWS", " N  OBJ"]
     kinds = [_kind(low, high) for low, high in zip(program.row_low, program.row_high, strict=True)]
