@@ -1,4 +1,4 @@
-"""The auxiliary file beside an MPS file: which columns and rows are the lower level's, and what it wants.
+"""The auxiliary file beside an MPS file: which columns and rows are the lower one's, and its objective.
 
 Two dialects are read. The older one has a key and a value on each line (``N``, ``M``, ``LC``, ``LR``,
 ``LO``, ``OS``, for interdiction ``IC`` and ``IB``); columns and rows are counted from 0 without the
