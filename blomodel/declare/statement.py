@@ -29,10 +29,13 @@ class Partner:
         Of the constraint; the demands of variables' attributes count after all constraints, variable
         by variable, since that is where they are compiled.
     variables : tuple of cvxpy.Variable
+    is_stationarity : bool
+        Whether the constraint is the stationarity equations.
     """
 
     position: int
     variables: tuple[cp.Variable, ...]
+    is_stationarity: bool = False
 
 
 @dataclass(frozen=True, eq=False)

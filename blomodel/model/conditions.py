@@ -93,6 +93,14 @@ class Conditions(ABC):
         Each item holds rows, which of them, and the entries; empty where the entries are not in (x, y).
         """
 
+    @abstractmethod
+    def equation_partners(self) -> tuple[Array, Array, Array]:
+        """Equations with an entry of z each, and which of them are stationarity.
+
+        Equations are counted from those of ``stationarity`` on, then ``lower_eq``. The entry is the
+        variable in which an equation is stationary, else the equation's multiplier.
+        """
+
 
 class MultipliersBesideY(Conditions):
     """The multipliers of all lower rows are unknowns, inequalities first."""
@@ -134,6 +142,13 @@ class MultipliersBesideY(Conditions):
         """None that (x, y) alone knows of."""
         return []
 
+    def equation_partners(self) -> tuple[Array, Array, Array]:
+        """All of y, then the multipliers of the equations."""
+        n_x, n_y, n_in = self.model.x.size, self.model.y.size, len(self.rows)
+        n_eq = self.n_multipliers - n_in
+        entries = n_x + np.concatenate([np.arange(n_y), n_y + n_in + np.arange(n_eq)])
+        return np.arange(n_y + n_eq), entries, np.arange(n_y + n_eq) < n_y
+
 
 class MultipliersWithinY(Conditions):
     """The multipliers of the lower level are entries of y, and stationarity is among its rows."""
@@ -145,7 +160,7 @@ class MultipliersWithinY(Conditions):
     def __init__(self, model: Model, partners: Sequence[Partner]) -> None:
         super().__init__(model)
         own_pairs = _find_pairs(model, model.lower_in, partners)
-        self.rows, self.columns = own_pairs
+        self.rows, self.columns = own_pairs[:2]
         self._equations = _find_pairs(model, model.lower_eq, partners)
 
     def fit(self, x: Array, y: Array, p: Array) -> Array:
@@ -175,7 +190,11 @@ class MultipliersWithinY(Conditions):
     def vanishing_products(self) -> list[tuple[Rows, Array, Array]]:
         """The pairs; and equations times what belongs to them."""
         model = self.model
-        return [(model.lower_in, self.rows, self.columns), (model.lower_eq, *self._equations)]
+        return [(model.lower_in, self.rows, self.columns), (model.lower_eq, *self._equations[:2])]
+
+    def equation_partners(self) -> tuple[Array, Array, Array]:
+        """Those that the statement names."""
+        return self._equations
 
 
 def find_conditions(model: Model) -> Conditions:
@@ -184,11 +203,14 @@ def find_conditions(model: Model) -> Conditions:
     return MultipliersWithinY(model, partners) if partners else MultipliersBesideY(model)
 
 
-def _find_pairs(model: Model, rows: Rows, partners: Sequence[Partner]) -> tuple[Array, Array]:
-    """Rows whose constraint has a partner, and the entries of z that are the partner."""
-    chosen, entries = [np.empty(0, int)], [np.empty(0, int)]
+def _find_pairs(
+    model: Model, rows: Rows, partners: Sequence[Partner]
+) -> tuple[Array, Array, Array]:
+    """Rows whose constraint has a partner, entries of z that are the partner, and what is stationary."""
+    chosen, entries, is_stationary = [np.empty(0, int)], [np.empty(0, int)], [np.empty(0, bool)]
     for partner in partners:
         if partner.position in rows.slices:
             chosen.append(np.arange(rows.size)[rows.slices[partner.position]])
             entries += [np.arange(model.y.size)[model.y.slice_of(leaf)] for leaf in partner.variables]
-    return np.concatenate(chosen), model.x.size + np.concatenate(entries)
+            is_stationary.append(np.full(len(chosen[-1]), partner.is_stationarity))
+    return np.concatenate(chosen), model.x.size + np.concatenate(entries), np.concatenate(is_stationary)

@@ -159,19 +159,19 @@ class BoundedProgram(HighsModel):
     """One linear feasible set, over which many linear functions are minimised in turn.
 
     ``A_eq z = b_eq``, ``A_in z <= b_in``, ``low <= z <= high``. Each solve starts from the basis of
-    the one before.
+    the one before. Matrices may be dense or sparse.
     """
 
     def __init__(
         self,
-        A_eq: np.ndarray,
+        A_eq: Any,
         b_eq: np.ndarray,
-        A_in: np.ndarray,
+        A_in: Any,
         b_in: np.ndarray,
         low: np.ndarray,
         high: np.ndarray,
     ) -> None:
-        matrix = sp.csc_array(np.vstack([A_eq, A_in]))
+        matrix = sp.csc_array(sp.vstack([sp.csr_array(A_eq), sp.csr_array(A_in)]))
         rows = np.concatenate([b_eq, np.full(len(b_in), -np.inf)]), np.concatenate([b_eq, b_in])
         super().__init__(matrix, rows, (low, high), np.zeros(matrix.shape[1]))
 

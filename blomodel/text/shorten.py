@@ -33,6 +33,11 @@ def some_of(items: Iterable[str], most: int = 6, separator: str = ", ") -> str:
     return f"{separator.join(names[:most])} and {len(names) - most} more"
 
 
+def counted(number: int, unit: str) -> str:
+    """A number and its unit: "1 node", "2,000 nodes"."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
 def _written(part: object) -> str:
     if isinstance(part, cp.Minimize | cp.Maximize):
         sense = "minimise" if isinstance(part, cp.Minimize) else "maximise"

@@ -56,7 +56,7 @@ class MultipliersInAnswer(Transformation):
                 )
         n_stated = len(primal.constraints)
         # Attributes' demands are compiled after all constraints, the last of which is stationarity.
-        partners = [Partner(n_stated, tuple(primal.variables))]
+        partners = [Partner(n_stated, tuple(primal.variables), is_stationarity=True)]
         for position, row in enumerate(rows):
             place = position if position < n_stated else position + 1
             partners.append(Partner(place, (row.multiplier,)))

@@ -7,9 +7,12 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.pieces import ExactPieces, exact_pieces
+from blomodel.reformulations.forms.duality_products import with_duality_products
 from blomodel.reformulations.forms.duality_rows import with_duality_rows
+from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.complementarity import ComplementarityStatus
 from blomodel.solvers.complementarity_tree import Tree
+from blomodel.text.shorten import counted
 
 PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
 SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
@@ -27,6 +30,11 @@ class PieceTree:
         qp = exact.qp
         if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs):
             qp = with_duality_rows(qp, run.model, run.p)
+        pieces = qp.pieces
+        first = pieces.solve(pieces.free_sides, deadline=run.deadline)
+        if first.status in (InnerStatus.UNBOUNDED, InnerStatus.FAILED):
+            # Else the tree would have no bound before most pairs are decided.
+            qp = with_duality_products(qp, run.model, run.p)
         self.pieces = qp.pieces
         self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
         self.tree.begin(self.pieces.free_sides)
@@ -46,7 +54,8 @@ class PieceTree:
             self._record_bound(run)
             if result.status is ComplementarityStatus.INFEASIBLE:
                 run.is_infeasible = True
-                run.note(f"none of the pieces of the KKT conditions has a point ({tree.nodes} nodes)")
+                nodes = counted(tree.nodes, "node")
+                run.note(f"none of the pieces of the KKT conditions has a point ({nodes})")
                 return True
             if result.status is ComplementarityStatus.UNBOUNDED:
                 run.is_unbounded = True
@@ -71,11 +80,11 @@ class PieceTree:
         bound -= SAFE * (1 + abs(bound))
         if np.isfinite(bound) and bound > run.bound:
             run.bound = bound
-            run.bound_source = f"branch and bound over KKT pieces, {self.tree.nodes} nodes"
+            run.bound_source = f"branch and bound over KKT pieces, {counted(self.tree.nodes, 'node')}"
 
     def _take(self, run: Run, z: np.ndarray) -> None:
         """Keep a point that the tree has found."""
-        x, y, _ = self.exact.split(z)
+        x, y, _ = self.exact.split(z[: len(self.exact.qp.q)])
         candidate = run.propose(x, y, "branch and bound over pieces")
         run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
 

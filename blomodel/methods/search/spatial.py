@@ -20,6 +20,7 @@ from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.complementarity_pieces import FREE, TIGHT, ZERO
 from blomodel.solvers.convex_qp import ConvexProgram
 from blomodel.solvers.highs import BoundedProgram
+from blomodel.text.shorten import counted
 
 Array = np.ndarray
 
@@ -97,13 +98,14 @@ class SpatialTree:
         self._record(heap[0].bound if heap else np.inf)
         if not heap and not np.isfinite(min(self.best_value, self.closed)):
             run.is_infeasible = True
-            run.note(f"no piece of the KKT conditions has a point ({self.nodes} nodes)")
+            run.note(f"no piece of the KKT conditions has a point ({counted(self.nodes, 'node')})")
 
     def _record(self, open_bound: float) -> None:
         bound = min(open_bound, self.closed, self.best_value)
         if np.isfinite(bound) and bound > self.run.bound:
             self.run.bound = bound
-            self.run.bound_source = f"branch and bound over KKT pieces and boxes, {self.nodes} nodes"
+            nodes = counted(self.nodes, "node")
+            self.run.bound_source = f"branch and bound over KKT pieces and boxes, {nodes}"
 
     def _expand(self, node: _Node) -> list[_Node]:
         """Tighten, relax, ask the lower level, divide."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blomodel.text.shorten import shorten, some_of
+from blomodel.text.shorten import counted, shorten, some_of
 
 x, y = cp.Variable(name="x"), cp.Variable(name="y")
 z = cp.Variable(400, name="z")
@@ -75,3 +75,7 @@ def test_the_cost_does_not_grow_with_the_expression(part) -> None:
 def test_long_lists_show_the_first_few() -> None:
     assert some_of(["a", "b", "c"]) == "a, b, c"
     assert some_of(map(str, range(30)), 3) == "0, 1, 2 and 27 more"
+
+
+def test_one_thing_and_many() -> None:
+    assert [counted(number, "node") for number in (0, 1, 2000)] == ["0 nodes", "1 node", "2,000 nodes"]
