@@ -203,9 +203,7 @@ def find_conditions(model: Model) -> Conditions:
     return MultipliersWithinY(model, partners) if partners else MultipliersBesideY(model)
 
 
-def _find_pairs(
-    model: Model, rows: Rows, partners: Sequence[Partner]
-) -> tuple[Array, Array, Array]:
+def _find_pairs(model: Model, rows: Rows, partners: Sequence[Partner]) -> tuple[Array, Array, Array]:
     """Rows whose constraint has a partner, entries of z that are the partner, and what is stationary."""
     chosen, entries, is_stationary = [np.empty(0, int)], [np.empty(0, int)], [np.empty(0, bool)]
     for partner in partners:

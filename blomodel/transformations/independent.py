@@ -151,9 +151,7 @@ class _Fork:
             followers=(Lower(cp.Minimize(g), lower_rows.values(), y, name=statement.lower.name),),
             levels=Levels(those(levels.upper), y, levels.parameters),
             partners=tuple(
-                replace(
-                    partner, position=place[partner.position], variables=those(partner.variables)
-                )
+                replace(partner, position=place[partner.position], variables=those(partner.variables))
                 for partner in statement.partners
                 if partner.position in place
             ),
