@@ -162,6 +162,7 @@ class Model:
             y=self.y,
             p=self.p,
             x_bounds=self.x_bounds,
+            y_bounds=self.y_bounds,
             name="lower level",
         )
 
@@ -240,6 +241,7 @@ class Model:
             y=self.y,
             p=self.p,
             x_bounds=self.x_bounds,
+            y_bounds=self.y_bounds,
             name="penalised level",
         )
 

@@ -43,20 +43,19 @@ class Rows:
 
     def __init__(self, constraints: Sequence[Constraint], kind: str, blocks: Sequence[Block]) -> None:
         self.slices: dict[int, slice] = {}
-        self.labels: list[str] = []
+        self._constraints = constraints
         expressions, end = [], 0
+        forms = [as_row(constraint) for constraint in constraints]
         self.spectral = [
             (position, row[1])
-            for position, row in enumerate(map(as_row, constraints))
+            for position, row in enumerate(forms)
             if kind == INEQUALITY and row[0] == SPECTRAL
         ]
-        for position, constraint in enumerate(constraints):
-            row_kind, expression = as_row(constraint)
+        for position, (row_kind, expression) in enumerate(forms):
             if row_kind != kind:
                 continue
             expressions.append(expression)
             self.slices[position] = slice(end, end + expression.size)
-            self.labels += [shorten(constraint, 60)] * expression.size
             end += expression.size
         self.n_smooth = end
         self.tape = lower(expressions, blocks) if expressions else None
@@ -65,7 +64,6 @@ class Rows:
             side = expression.shape[0]
             self._spectral_tapes.append((side, lower([expression], blocks)))
             self.slices[position] = slice(end, end + side)
-            self.labels += [shorten(constraints[position], 60)] * side
             end += side
         self.size = end
         self._sizes = (blocks[0].size, blocks[1].size)
@@ -74,6 +72,14 @@ class Rows:
 
     def __len__(self) -> int:
         return self.size
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """What a person calls each row; made on demand, as thousands of texts take a while."""
+        labels: list[str] = []
+        for position, part in self.slices.items():
+            labels += [shorten(self._constraints[position], 60)] * (part.stop - part.start)
+        return labels
 
     def values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
         """The rows' values at a point."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import cvxpy as cp
@@ -16,7 +16,9 @@ from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.basics import limits
 from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
+from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.programs.cone_data import ConeData
@@ -47,11 +49,15 @@ class ConicProgram:
         constraints: Sequence[Constraint],
         x_bounds: tuple[np.ndarray, np.ndarray],
         name: str,
+        *,
+        y_bounds: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.lagrangian, self.name = lagrangian, name
         self.n = lagrangian.blocks[1].size
         self.is_smooth = lagrangian.is_polyhedral_form and is_smooth(terms, constraints)
-        self._is_guarded = self.lagrangian.is_polyhedral_form and is_guarded(terms, constraints)
+        self._is_guarded = lagrangian.is_polyhedral_form and is_guarded(
+            terms, constraints, partial(_is_nonnegative, lagrangian.blocks, x_bounds, y_bounds)
+        )
         self._answered: tuple[tuple[Any, ...], Answer] | None = None  # the last question and its answer
         self._last: Pair | None = None  # where the next solve may start
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
@@ -333,6 +339,21 @@ class ConicProgram:
         else:
             self._misses, self._last = 0, point
         return point
+
+
+def _is_nonnegative(
+    blocks: Sequence[Block],
+    x_bounds: tuple[np.ndarray, np.ndarray],
+    y_bounds: tuple[np.ndarray, np.ndarray] | None,
+    argument: cp.Expression,
+) -> bool:
+    """Whether the bounds on single variables keep an expression nonnegative."""
+    ranges = {"x": x_bounds}
+    if y_bounds is not None:
+        n_further = blocks[1].size - len(y_bounds[0])  # variables that stand for kinked atoms
+        far = np.full(n_further, np.inf)
+        ranges["y"] = (np.append(y_bounds[0], -far), np.append(y_bounds[1], far))
+    return float(intervals(lower([argument], blocks), ranges)[0].min(initial=np.inf)) >= 0
 
 
 def _is_parametric(expression: cp.Expression, test: Any) -> bool:

@@ -33,6 +33,8 @@ class ParametricProgram:
         Upper variables, lower variables, parameters.
     x_bounds : tuple of arrays
         Bounds on x, from which signs of sub-expressions in x are found.
+    y_bounds : tuple of arrays
+        Bounds on y that the constraints imply, which show that powers stay where they are convex.
     name : str
         How messages call this problem.
 
@@ -52,6 +54,7 @@ class ParametricProgram:
         y: Block,
         p: Block,
         x_bounds: tuple[np.ndarray, np.ndarray] | None = None,
+        y_bounds: tuple[np.ndarray, np.ndarray] | None = None,
         name: str = "lower level",
     ) -> None:
         self.x, self.y, self.p, self.name = x, y, p, name
@@ -80,7 +83,9 @@ class ParametricProgram:
         else:
             from blomodel.programs.conic import ConicProgram
 
-            self._program = ConicProgram(self.lagrangian, terms, constraints, bounds, name)
+            self._program = ConicProgram(
+                self.lagrangian, terms, constraints, bounds, name, y_bounds=y_bounds
+            )
             self.kind = "conic"
             self.reason = self._why_conic(quadratic, affine_rows, is_program)
 
@@ -213,6 +218,11 @@ class ParametricProgram:
         found = [part.variables for part in independent_parts(*self.lagrangian.patterns)]
         own = [variables[variables < self.y.size] for variables in found]
         return [variables for variables in own if len(variables)]
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether second derivatives exist wherever objective and constraints are defined."""
+        return self._program.is_smooth
 
     @property
     def cone_problem(self) -> cp.Problem | None:

@@ -188,7 +188,9 @@ class QuadraticProgram:
             known = solver.is_strongly_convex and solver.P is P
             instance.is_convex = known or is_positive_semidefinite(P)
         if not instance.is_convex or solver is None:
-            return Answer.without_point(InnerStatus.FAILED, self.n, self._not_convex(P))
+            if self._Q_moves or not instance.reason:
+                instance.reason = self._not_convex(P)
+            return Answer.without_point(InnerStatus.FAILED, self.n, instance.reason)
         q = instance.q
         if q is None:
             q = self._grad_y(x, self._origin, p, weights)
@@ -222,6 +224,7 @@ class _Instance:
     solver: QuadraticSolver | None  # None when not convex
     q: np.ndarray | None  # None until read, and always when it moves with x
     is_convex: bool
+    reason: str = ""  # why not, once it was asked for: it takes an eigenvalue
 
 
 def is_positive_semidefinite(Q: sp.csc_array) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -122,6 +123,13 @@ class _Fork:
             for leaf in block.leaves
         }
         self.owners = Owners(self.groups)
+        self._rows = (statement.upper_constraints, statement.lower.constraints)
+        self._n_groups = 1 + max(int(y_group.max(initial=0)), int(x_group.max(initial=0)))
+
+    @cached_property
+    def _concerned(self) -> list[list[list[tuple[int, str, Any]]]]:
+        """For the rows of each level and for each group, those that it may have a part in."""
+        return [_concerned(self.owners, rows, self._n_groups) for rows in self._rows]
 
     def statement_of(self, group: int) -> Statement:
         """What the group's problem is."""
@@ -136,8 +144,10 @@ class _Fork:
         def those(leaves: Sequence[cp.Variable]) -> tuple[cp.Variable, ...]:
             return tuple(own[leaf.id] for leaf in leaves if leaf.id in own)
 
-        upper_rows = _restricted(restriction, statement.upper_constraints)
-        lower_rows = _restricted(restriction, statement.lower.constraints)
+        upper_rows, lower_rows = (
+            _restricted(restriction, rows, concerned[group])
+            for rows, concerned in zip(self._rows, self._concerned, strict=True)
+        )
         f = restriction.sum(statement.upper_objective)
         g = restriction.sum(statement.lower.minimised)
         y = those(levels.lower)
@@ -176,11 +186,31 @@ def _indices(leaf: cp.Variable, entries: np.ndarray) -> str:
     return f"[{first}]" if entries.size == 1 else f"[{first}..{last}]"
 
 
-def _restricted(restriction: Restriction, constraints: Sequence[Constraint]) -> dict[int, Constraint]:
-    """The group's rows of the constraints, by the constraints' positions."""
-    found = {}
+def _concerned(
+    owners: Owners, constraints: Sequence[Constraint], n_groups: int
+) -> list[list[tuple[int, str, Any]]]:
+    """For each group, the constraints that may have rows of it: position, kind and the rows of all."""
+    found: list[list[tuple[int, str, Any]]] = [[] for _ in range(n_groups)]
     for position, constraint in enumerate(constraints):
         kind, row = as_row(constraint)
+        low, high = owners.of(row)
+        # The first group is asked about all of them: rows without variables are its own, and it finds
+        # those in which groups meet.
+        for group in {0, *np.unique(np.concatenate([low, high])).tolist()}:
+            if 0 <= group < n_groups:
+                found[group].append((position, kind, row))
+    return found
+
+
+def _restricted(
+    restriction: Restriction,
+    constraints: Sequence[Constraint],
+    concerned: Sequence[tuple[int, str, Any]],
+) -> dict[int, Constraint]:
+    """The group's rows of the constraints, by the constraints' positions."""
+    found = {}
+    for position, kind, row in concerned:
+        constraint = constraints[position]
         at = restriction.entries(row)
         if not at.size:
             continue

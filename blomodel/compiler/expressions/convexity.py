@@ -57,12 +57,30 @@ def is_smooth(terms: Sequence[cp.Expression], constraints: Sequence[Constraint])
     return _holds(lambda atom: traits_of(atom).smoothness(atom) is Smoothness.TWICE, terms, constraints)
 
 
-def is_guarded(terms: Sequence[cp.Expression], constraints: Sequence[Constraint]) -> bool:
+def is_guarded(
+    terms: Sequence[cp.Expression],
+    constraints: Sequence[Constraint],
+    is_nonnegative: Callable[[cp.Expression], bool] = lambda argument: False,
+) -> bool:
     """Whether each expression, where it gives a number at all, lies in its domain of convexity.
 
     So for log(y), which gives none for y < 0; not for inv_pos(y) = 1/y, which does.
+
+    Parameters
+    ----------
+    is_nonnegative : callable
+        Whether the constraints keep an expression nonnegative: with y >= 0 among them, 1/y is guarded
+        at every point that satisfies them.
     """
-    return _holds(lambda atom: traits_of(atom).is_guarded(atom), terms, constraints)
+
+    def is_safe(atom: Any) -> bool:
+        traits = traits_of(atom)
+        if traits.is_guarded(atom):
+            return True
+        domain = traits.hidden_domain(atom)
+        return len(domain) > 0 and all(map(is_nonnegative, domain))
+
+    return _holds(is_safe, terms, constraints)
 
 
 def _holds(

@@ -76,6 +76,7 @@ class Owners:
         self._held: dict[int, tuple[Any, frozenset[int]]] = {}
         self._linear: dict[int, tuple[Any, tuple[Any, sp.csr_array] | None]] = {}
         self._places: dict[int, tuple[Any, np.ndarray]] = {}
+        self._span: dict[int, tuple[Any, int, int]] = {}
 
     def held(self, e: Any) -> frozenset[int]:
         """The ids of the variables in an expression."""
@@ -100,6 +101,13 @@ class Owners:
         if id(e) not in self._known:
             self._known[id(e)] = (e, *self._find(e))  # kept, so that its id stays its own
         return self._known[id(e)][1:]
+
+    def concerns(self, e: Any, group: int) -> bool:
+        """Whether an expression may hold variables of a group."""
+        if id(e) not in self._span:
+            low, high = self.of(e)
+            self._span[id(e)] = e, int(low.min(initial=_NOBODY)), int(high.max(initial=-1))
+        return self._span[id(e)][1] <= group <= self._span[id(e)][2]
 
     def _find(self, e: Any) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(e, cp.Variable):
@@ -273,6 +281,8 @@ class Restriction:
         if isinstance(e, AddExpression):
             found = []
             for arg in e.args:
+                if self.group and not self.owners.concerns(arg, self.group):
+                    continue  # the first group is asked about all, and finds where groups meet
                 to = _spread(arg.shape, e.shape)
                 found.append(self._weighted(np.bincount(to, weights, minlength=arg.size), arg))
             return [term for term in found if term is not None]

@@ -30,7 +30,7 @@ from blomodel.methods.portfolio.steps import (
     PenaltyFromTheEnd,
     Rescue,
 )
-from blomodel.methods.portfolio.trees import LinearTreeFirst, Tree, TreeAfterSearch
+from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
 from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
@@ -42,7 +42,7 @@ WIDTH = 98  # characters of a line; explain() indents by two
 MEMBERS: tuple[type[Step], ...] = (
     OneProgram,
     Tree,
-    LinearTreeFirst,
+    TreeBeforeSearch,
     LowerAnswer,
     AnswerDescents,
     SampleOfPhi,
@@ -120,7 +120,7 @@ class Plan:
             if level and not step.may_prove and is_confirmed(run):
                 is_due = False  # nothing is left to find, only to prove
             outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
-            if outlook is Outlook.SETTLED:
+            if outlook is Outlook.SETTLED or run.is_proven:
                 return [], True
             if outlook is Outlook.MORE:
                 further.append(step)

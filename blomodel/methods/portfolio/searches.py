@@ -57,7 +57,7 @@ class SearchFromStarts(Step):
         starts = self.starts(run, level)
         if is_confirmed(run):  # by steps before this one, so that few starts do
             starts = starts[:CONFIRMED_STARTS]
-        search_until_agreement(self.search(run), starts)
+        search_until_agreement(self.search(run), starts, is_confirmed)
         return Outlook.MORE
 
 
@@ -214,7 +214,7 @@ class SingleLoop(SearchFromStarts):
         """Iterate from each start; at further levels from others."""
         if self.starts(run):  # both levels' constraints can hold together
             starts = self.starts(run, level) if level else proximal.proximal_starts(run, self.n_loops)
-            search_until_agreement(self.search(run), starts)
+            search_until_agreement(self.search(run), starts, is_confirmed)
         return Outlook.MORE
 
 

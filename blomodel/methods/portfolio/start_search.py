@@ -16,6 +16,7 @@ from blomodel.methods.search.pieces import ExactPieces, answer_below, exact_piec
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation
 
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
+ENOUGH_WITH_OTHERS = 3  # of them where another kind of search has reached that value too
 ROUNDS_AROUND = 5  # of searches near the best point, at most
 KICKS = 4  # searches in each round
 KICK = 0.3  # distance of their starts, relative to the spread of x
@@ -23,12 +24,19 @@ KICK = 0.3  # distance of their starts, relative to the spread of x
 
 def is_proven_best(run: Run) -> bool:
     """Whether the best point reaches the bound."""
-    best, bound = run.best(), max(run.bound, run.least_value)
-    return best is not None and best.value <= bound + run.tolerance * (1 + abs(best.value))
+    return run.is_proven
 
 
-def search_until_agreement(search: Search, starts: list[Start]) -> None:
-    """Search from each start until a bound or agreement makes further ones pointless."""
+def search_until_agreement(
+    search: Search, starts: list[Start], is_confirmed: Callable[[Run], bool] = lambda run: False
+) -> None:
+    """Search from each start until a bound or agreement makes further ones pointless.
+
+    Parameters
+    ----------
+    is_confirmed : callable
+        Whether two kinds of search have reached the best value of a run.
+    """
     run = search.run
     tasks = [Task(*start, is_first=k == 0) for k, start in enumerate(starts)]
     agreement, before = 0, None
@@ -42,7 +50,8 @@ def search_until_agreement(search: Search, starts: list[Start]) -> None:
         has_improved = before is None or best.value < before.value - small
         agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
         before = best
-        if agreement >= ENOUGH_AGREEMENT:
+        has_others = agreement >= ENOUGH_WITH_OTHERS and is_confirmed(run)
+        if agreement >= ENOUGH_AGREEMENT or has_others:
             run.note(f"{agreement} starts ended at the best value, so the others were left out")
             break
 

@@ -63,41 +63,52 @@ class Tree(Step):
 
 
 @dataclass(frozen=True)
-class LinearTreeFirst(Tree):
+class TreeBeforeSearch(Tree):
     """A portion of nodes before the searches, and further ones as long as they close the gap.
 
-    The nodes are linear programs: HiGHS goes on from the basis of the node before, so that they cost
-    less than the steps of a search, and the tree may end before a search has found its first point.
+    Where the nodes are linear programs, HiGHS goes on from the basis of the node before, so that they
+    cost less than the steps of a search, and the tree may end before a search has found its first point.
+    Quadratic ones are dearer, and only the root comes first: a search that reaches its bound is the last.
     """
+
+    is_linear: bool = False
 
     share = Share(part=0.2)
 
     @classmethod
-    def consider(cls, situation: Situation) -> LinearTreeFirst | None:
-        """For exact pieces, a linear objective and many pairs; the tree goes on after the search."""
+    def consider(cls, situation: Situation) -> TreeBeforeSearch | None:
+        """For exact pieces and many pairs; the tree goes on after the search."""
         n_pairs, objective = situation.model.n_pairs, situation.objective
-        if objective is None or objective.P.count_nonzero() or limits.TREE_PAIRS.allows(n_pairs):
+        if objective is None or limits.TREE_PAIRS.allows(n_pairs):
             return None
-        return cls(n_pairs, situation.size, objective.source)
+        is_linear = not objective.P.count_nonzero()
+        return cls(n_pairs, situation.size, objective.source, is_linear)
 
     @property
     def text(self) -> str:
         """What it does and why."""
+        count = "only the root comes first: a search that reaches its bound is the last one"
+        if self.is_linear:
+            count = (
+                f"the nodes are linear programs, cheaper than a search, so that {self.first_nodes:,} "
+                "come first, and more as long as they close the gap"
+            )
         return (
             f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs): "
-            f"the nodes are linear programs, cheaper than a search, so that {self.first_nodes:,} come "
-            "first, and more as long as they close the gap"
+            f"{count}"
         )
 
     @property
     def first_nodes(self) -> int:
         """Nodes of a portion; where each is dear only the root."""
-        return min(MOST_NODES, max(1, WORK // max(self.size, 1)))
+        return min(MOST_NODES, max(1, WORK // max(self.size, 1))) if self.is_linear else 1
 
     def run(self, run: Run, level: int) -> Outlook:
         """Branch until the bound meets the value, or a portion of nodes does not pay; once."""
         tree, gap = piece_tree(run), np.inf
         while not tree.go_on(run, self.first_nodes):
+            if not self.is_linear:
+                return Outlook.DONE
             best, before = run.best(), gap
             gap = np.inf if best is None else best.value - run.bound
             if tree.has_ended or not np.isfinite(gap) or gap > (1 - CLOSED) * before:

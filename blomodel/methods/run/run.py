@@ -395,6 +395,12 @@ class Run(Findings):
         self._best_of, self._first = (len(self.candidates), known), self.candidates[:1]
         return known
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether the best point reaches the bound."""
+        best, bound = self.best(), max(self.bound, self.least_value)
+        return best is not None and best.value <= bound + self.tolerance * (1 + abs(best.value))
+
     def best_of_families(self) -> dict[str, float]:
         """The best acceptable value that each family of steps has reached."""
         values: dict[str, float] = {}

@@ -17,7 +17,7 @@ from blomodel.reformulations.forms.pieces import (
     model_pieces,
     positive_part,
 )
-from blomodel.solvers.answer import Answer
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.complementarity import (
     ComplementarityResult,
     piece_multipliers,
@@ -211,14 +211,17 @@ def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
 
 
 def is_only_minimiser(model: Model, x: np.ndarray, p: np.ndarray, answer: Answer) -> bool:
-    """Whether curvature and pressing rows of a lower LP or QP hold y in every direction at x.
+    """Whether curvature and pressing rows of a smooth lower level hold y in every direction at x.
 
-    All minimisers of a convex quadratic program share its slope and its multipliers, so that from one
-    to another H d = 0 and a'd = 0 for each row with a multiplier. Where only d = 0 is left, there is no
-    choice. False: there may be one, or the test would cost too much.
+    The Lagrangian of a convex program is constant from one minimiser to another, and so is each row
+    with a multiplier, so that there H d = 0 and a'd = 0. Where only d = 0 is left, there is no choice.
+    False: there may be one, or the test would cost too much.
     """
-    y = answer.y
-    if not limits.UNIQUENESS_TEST.allows(y.size) or model.lower_program.kind not in ("LP", "QP"):
+    y, program = answer.y, model.lower_program
+    if not limits.UNIQUENESS_TEST.allows(y.size):
+        return False
+    is_exact = program.is_smooth and answer.status is InnerStatus.OPTIMAL
+    if program.kind not in ("LP", "QP") and not is_exact:
         return False
     if not model.has_smooth_kkt:
         return False

@@ -113,6 +113,9 @@ class RelaxedPath:
         end, unit = None, first * self._measure_unit(z)
         for number, level in enumerate(LEVELS):
             end = self._search(z, level, end, effort, unit)
+            best = run.best()
+            if best is not None and run.is_proven:  # by the lower answer on the way
+                return best.value
             if end is None:
                 break
             z = end.z

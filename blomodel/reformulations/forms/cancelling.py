@@ -20,6 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from blomodel.basics import limits
 from blomodel.model.model import Model
 
+ROUNDING = 64 * np.finfo(float).eps  # of a sum, relative to its parts
+
 
 def cancel_products(
     model: Model, p: np.ndarray, hessian: np.ndarray | sp.csc_array
@@ -61,7 +63,10 @@ def cancel_products(
             return None
         part = forms[at][:, chosen].toarray()
         weights[chosen] = _weights(part, target[at], (upper == lower)[at])
-    total = sp.csc_array((forms @ weights, (upper, lower)), shape=(n, n))
+    sums, parts = forms @ weights, abs(forms) @ np.abs(weights) + np.abs(target)
+    # What rounding leaves of products that cancel would make linear objectives quadratic.
+    sums = np.where(np.abs(sums + target) <= ROUNDING * parts, -target, sums)
+    total = sp.csc_array((sums, (upper, lower)), shape=(n, n))
     total = sp.csc_array(total + sp.triu(total, 1).T)
     return total, np.bincount(entries, weights * constants, minlength=n)
 

@@ -341,6 +341,26 @@ def test_newton_from_the_last_answer_agrees_with_a_cold_solve(build):
     assert lower.solve(x, NO_P, warm=False).solver.startswith("clarabel")
 
 
+def powers(x, y):
+    return [cp.sum(cp.power(y, 5)) - cp.sum(y) * cp.exp(x[0]) + cp.power(6 + x[1], -2)], [y >= 0.1 * x[1]]
+
+
+def test_newton_is_used_for_powers_whose_argument_the_rows_keep_nonnegative():
+    points = [np.array([0.3, 0.4]), np.array([0.31, 0.42]), np.array([0.5, 0.1])]
+    x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
+    terms, constraints = powers(x, y)
+    blocks = {"x": Block("x", [x]), "y": Block("y", [y]), "p": Block("p", ())}
+    bounds, at_least_zero = (np.full(2, 0.0), np.full(2, 5.0)), (np.zeros(3), np.full(3, np.inf))
+    for y_bounds in (None, at_least_zero):
+        made = ParametricProgram(terms, constraints, **blocks, x_bounds=bounds, y_bounds=y_bounds)
+        answers = [made.solve(point, NO_P) for point in points]
+        assert any(answer.solver == "newton" for answer in answers) == (y_bounds is not None)
+        for answer, point in zip(answers, points, strict=True):
+            value, minimiser, _ = reference(powers, point)
+            assert answer.value == pytest.approx(value, abs=1e-6)
+            assert np.allclose(answer.y, minimiser, atol=1e-4)
+
+
 def test_newton_does_not_leave_the_domain():
     # 1/y has a stationary point of its own for y < 0, which is no minimiser.
     lower = program(lambda x, y: ([cp.sum(cp.inv_pos(y)) + cp.exp(x[0]) * cp.sum(y)], []))

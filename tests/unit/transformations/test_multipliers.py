@@ -222,6 +222,23 @@ def test_what_is_added_to_cancel_products_vanishes_at_every_lower_answer():
         assert 0.5 * z @ quadratic @ z + linear @ z == pytest.approx(0, abs=1e-6)
 
 
+def test_rounding_leaves_no_curvature_where_products_cancel():
+    draw = np.random.default_rng(2)
+    bid, sold = cp.Variable(3, name="bid"), cp.Variable(8, name="sold")
+    angle, ends = cp.Variable(6, name="angle"), draw.normal(size=(6, 9))
+    stiffness = draw.uniform(1, 1e4, 9)
+    balance = draw.uniform(1, 2, 6) + ends @ cp.multiply(stiffness, ends.T @ angle) == sold[:6]
+    cost = bid @ sold[:3] + draw.uniform(1, 2, 5) @ sold[3:]
+    market = bm.Lower(cp.Minimize(cost), [balance, sold >= 0, sold <= 9], variables=[sold, angle])
+    price = market.multiplier(balance)
+    profit = (price[:3] - 0.1) @ sold[:3]
+    problem = bm.BilevelProblem(cp.Maximize(profit), [0 <= bid, bid <= 20], market)
+    model, p = problem.model, problem.parameter_values()
+    hessian = model.f_hessian(np.zeros(model.x.size), np.zeros(model.y.size), p)
+    quadratic, _ = cancel_products(model, p, hessian)
+    assert np.count_nonzero(hessian + quadratic) == 0
+
+
 def test_a_wrong_multiplier_is_refused():
     problem, bid, sold, balance, price = bidding(8.0)
     problem.solve()

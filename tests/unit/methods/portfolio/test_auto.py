@@ -27,7 +27,7 @@ def bilevel_qp(n, seed=0):
     return bm.BilevelProblem(cp.Minimize(upper), [-5 <= x, x <= 5], lower), x, y
 
 
-def scripted_search(values, bound=-np.inf):
+def scripted_search(values, bound=-np.inf, is_confirmed=lambda run: False):
     """Starts that end at the given values, without any search; returns what was asked for."""
     problem, _, _ = bilevel_qp(2)
     run = Run(problem.model, np.zeros(0), None, 1e-6, 0)
@@ -45,7 +45,8 @@ def scripted_search(values, bound=-np.inf):
             run.keep(type(point)(point.x, point.y, value, 0.0, 0.0, 0.0, "script"))
             return value
 
-    start_search.search_until_agreement(Scripted(run), [(np.zeros(2), np.zeros(2))] * len(values))
+    starts = [(np.zeros(2), np.zeros(2))] * len(values)
+    start_search.search_until_agreement(Scripted(run), starts, is_confirmed)
     return run, asked
 
 
@@ -54,6 +55,12 @@ def test_agreement_ends_the_search():
     assert len(asked) == 1 + start_search.ENOUGH_AGREEMENT
     assert run.best().value == 3.0
     assert any("ended at the best value" in note for note in run.notes)
+
+
+def test_fewer_starts_must_agree_where_another_kind_of_search_does():
+    run, asked = scripted_search([5.0, 3.0] + [3.0] * 20, is_confirmed=lambda run: True)
+    assert len(asked) == 1 + start_search.ENOUGH_WITH_OTHERS
+    assert run.best().value == 3.0
 
 
 def test_a_better_value_starts_the_count_again():

@@ -80,9 +80,9 @@ PROBLEMS = {
     "many pairs": (lambda: quadratic(2, 45), [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CHOICE]),
     "many pairs and variables": (
         lambda: quadratic(35, 110),
-        [PHI, RELAXED, SMOOTHED, TREE, AROUND, CHOICE],
+        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, CHOICE],
     ),
-    "large pieces": (lambda: quadratic(2, 460), [PHI, SAMPLE, RELAXED, PENALTY, TREE, CHOICE]),
+    "large pieces": (lambda: quadratic(2, 460), [TREE, PHI, SAMPLE, RELAXED, PENALTY, TREE, CHOICE]),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
         [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, CHOICE],

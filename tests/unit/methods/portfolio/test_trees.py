@@ -1,4 +1,4 @@
-"""The tree before the searches: for linear nodes only, and what it proves is the optimum."""
+"""The tree before the searches: linear nodes, or the root alone; what it proves is the optimum."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,7 +6,9 @@ import pytest
 
 import blomodel as bm
 from blomodel.methods.portfolio.situation import Situation
-from blomodel.methods.portfolio.trees import LinearTreeFirst, Tree, TreeAfterSearch
+from blomodel.methods.portfolio.step import Outlook
+from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
+from blomodel.methods.run.run import Run
 
 N_Y = 60
 PLACES = np.linspace(0, 1, N_Y)
@@ -29,15 +31,22 @@ def considered(problem, member):
 def test_linear_nodes_come_first_and_once_more_after_the_search():
     problem = hinges()
     assert considered(problem, Tree) is None
-    assert isinstance(considered(problem, LinearTreeFirst), LinearTreeFirst)
+    assert isinstance(considered(problem, TreeBeforeSearch), TreeBeforeSearch)
     assert isinstance(considered(problem, TreeAfterSearch), TreeAfterSearch)
     assert problem.plan().steps[0].text.endswith("as long as they close the gap")
 
 
-def test_quadratic_nodes_come_after_the_search():
+def test_of_quadratic_nodes_only_the_root_comes_before_the_search():
     problem = hinges(extra=1.0)
-    assert considered(problem, LinearTreeFirst) is None
+    first = considered(problem, TreeBeforeSearch)
+    assert first.first_nodes == 1 and "only the root" in first.text
     assert isinstance(considered(problem, TreeAfterSearch), TreeAfterSearch)
+    run = Run(problem.model, problem.parameter_values(), None, 1e-6, 0)
+    assert first.run(run, 0) is Outlook.DONE
+    fine = np.linspace(0, 1, 20_001)
+    answers = np.maximum(fine[:, None] - PLACES, 0)
+    phi = 0.3 * fine + answers @ WEIGHTS + (answers**2).sum(axis=1)
+    assert -np.inf < run.bound <= phi.min() + 1e-7
 
 
 def test_the_first_tree_proves_the_optimum():

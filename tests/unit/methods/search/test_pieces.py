@@ -35,6 +35,8 @@ def only_minimiser(g, below, x_value=0.5):
         (lambda x, y: y[0] + y[1], False),  # an edge
         (lambda x, y: cp.square(y[0] - x) + y[1] + y[2], True),  # curvature and rows together
         (lambda x, y: cp.square(y[0] + y[1] - x) + y[2], False),  # curvature in one direction of two
+        (lambda x, y: cp.exp(y[0] - x) - x * y[0] + y[1] + y[2], True),  # the same of a smooth program
+        (lambda x, y: cp.exp(y[0] + y[1] - x) - y[0] - y[1] + y[2], False),
     ],
 )
 def test_only_minimisers_are_told_from_faces(g, is_unique):
