@@ -15,8 +15,8 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.basics import limits
-from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.tape import Tape

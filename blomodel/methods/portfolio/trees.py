@@ -67,8 +67,9 @@ class TreeBeforeSearch(Tree):
     """A portion of nodes before the searches, and further ones as long as they close the gap.
 
     Where the nodes are linear programs, HiGHS goes on from the basis of the node before, so that they
-    cost less than the steps of a search, and the tree may end before a search has found its first point.
-    Quadratic ones are dearer, and only the root comes first: a search that reaches its bound is the last.
+    cost less than the steps of a search, and the tree may end before a search has found its first
+    point. Quadratic ones are dearer, and only the root comes first: a search that reaches its bound is
+    the last one.
     """
 
     is_linear: bool = False

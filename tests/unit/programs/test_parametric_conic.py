@@ -342,7 +342,9 @@ def test_newton_from_the_last_answer_agrees_with_a_cold_solve(build):
 
 
 def powers(x, y):
-    return [cp.sum(cp.power(y, 5)) - cp.sum(y) * cp.exp(x[0]) + cp.power(6 + x[1], -2)], [y >= 0.1 * x[1]]
+    return [cp.sum(cp.power(y, 5)) - cp.sum(y) * cp.exp(x[0]) + cp.power(6 + x[1], -2)], [
+        y >= 0.1 * x[1]
+    ]
 
 
 def test_newton_is_used_for_powers_whose_argument_the_rows_keep_nonnegative():
