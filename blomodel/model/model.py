@@ -155,16 +155,7 @@ class Model:
                 f"nonnegative, which the constraints on single lower variables do not show; add "
                 f"{shorten(argument)} >= 0 if that is meant, or use method 'value-cuts'."
             )
-        return ParametricProgram(
-            [self.g_expression],
-            self.lower_constraints,
-            x=self.x,
-            y=self.y,
-            p=self.p,
-            x_bounds=self.x_bounds,
-            y_bounds=self.y_bounds,
-            name="lower level",
-        )
+        return self._at_fixed_x([self.g_expression], self.lower_constraints, "lower level")
 
     @cached_property
     def multistart(self) -> MultistartLower:
@@ -234,16 +225,14 @@ class Model:
     @remembered
     def penalised_program(self) -> ParametricProgram:
         """Upper and lower objective together at fixed x, over all constraints that hold y."""
-        return ParametricProgram(
-            [self.f_expression, self.g_expression],
-            [*self.lower_constraints, *self.coupling_constraints],
-            x=self.x,
-            y=self.y,
-            p=self.p,
-            x_bounds=self.x_bounds,
-            y_bounds=self.y_bounds,
-            name="penalised level",
-        )
+        rows = [*self.lower_constraints, *self.coupling_constraints]
+        return self._at_fixed_x([self.f_expression, self.g_expression], rows, "penalised level")
+
+    def _at_fixed_x(
+        self, terms: list[cp.Expression], constraints: list[Constraint], name: str
+    ) -> ParametricProgram:
+        bounds = {"x_bounds": self.x_bounds, "y_bounds": self.y_bounds}
+        return ParametricProgram(terms, constraints, x=self.x, y=self.y, p=self.p, **bounds, name=name)
 
     @cached_property
     def optimistic_choice(self) -> ChoiceAmongMinimisers:
