@@ -197,6 +197,12 @@ COMPILED_POLYHEDRON = Limit(
     "numbers in dense rows",
     "beyond it, a projection onto a polyhedron is no part of compiled loops, but a QP for each step",
 )
+ANSWER_CURVATURE = Limit(
+    20_000_000,
+    "upper times lower variables and rows",
+    "beyond it, the derivative of the lower answer takes too much memory, and descents on phi end "
+    "without Newton steps",
+)
 DENSE_OPTIMALITY_SYSTEM = Limit(
     1500, "unknowns", "beyond it, the lower optimality system is factorised as a sparse matrix"
 )

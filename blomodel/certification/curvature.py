@@ -22,6 +22,9 @@ POSITIVE = 1e-9  # smallest curvature, relative to the largest
 ROUND = 1e-7  # the same after each direction was scaled to curvature one
 VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
 HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
+HARDLY_HELD = 1e-12  # the same where the multiplier is known so well that it counts nevertheless
+KNOWN = 100.0  # how often such a multiplier exceeds what the slopes leave unbalanced
+NEARBY = 1e-3  # radius, relative to the size of x, in which such rows outweigh a negative curvature
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Curvature:
     """The reduced Hessian of the Lagrangian that belongs to a level."""
 
     def __init__(self, directions: Directions, level: Level) -> None:
-        self.directions = directions
+        self.directions, self.level = directions, level
         here = directions.around
         place, model = here.place, here.place.model
         rows, n_weak = directions.row_multipliers(level), len(here.weak)
@@ -86,13 +89,29 @@ class Curvature:
 
 def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> Growth:
     """Whether f curves upwards along all directions that the pressing rows leave."""
-    basis = _left(directions, level)
+    force = level.pressing * _sizes(directions.rows)
+    size = 1 + np.abs(directions.slope).max(initial=0.0)
+    held = force > HELD * size
+    curvature = Curvature(directions, level)
+    found = _growth_beside(curvature, held, deadline)
+    unbalanced = np.abs(level.rest).max(initial=0.0)
+    slightly = (force > max(HARDLY_HELD * size, KNOWN * unbalanced)) & ~held
+    if found.is_positive or found.n_left <= 0 or not slightly.any():
+        return found
+    # Rows that hardly press still hold f up, if only nearby, where they outweigh the curvature.
+    other = _growth_beside(curvature, held | slightly, deadline)
+    return other if other.is_positive and _hold_up(curvature, held, slightly, deadline) else found
+
+
+def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -> Growth:
+    """The same for given rows that are held."""
+    directions, level = curvature.directions, curvature.level
+    basis = _left(directions, held)
     if basis is None:
         return Growth(False, -1)
     n_left = basis.shape[1]
     if n_left == 0:
         return Growth(True, 0, gain=0.0)
-    curvature = Curvature(directions, level)
     if not limits.CURVED_DIRECTIONS.allows(n_left):
         return _by_lanczos(curvature, basis, level, deadline)
     columns = []
@@ -104,6 +123,34 @@ def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> 
     if not np.all(np.isfinite(matrix)):
         return Growth(False, n_left)
     return _judge((matrix + matrix.T) / 2, basis, level, directions)
+
+
+def _hold_up(
+    curvature: Curvature, held: np.ndarray, slightly: np.ndarray, deadline: Deadline
+) -> bool:
+    """Whether rows that press a little make good for all curvature that they take part in, nearby.
+
+    A move is d = Ta + Sb, where T leaves these rows as they are and b is how far each gives way. f rises
+    by the multipliers times |b|, and falls by no more than b'(S'HT)a + b'(S'HS)b/2.
+    """
+    directions, level = curvature.directions, curvature.level
+    around, along = _left(directions, held), _left(directions, held | slightly)
+    n_rows = int(slightly.sum())
+    if around is None or along is None or not limits.CURVED_DIRECTIONS.allows(n_rows):
+        return False
+    rows = _dense(directions.rows)[slightly] @ around
+    if np.linalg.matrix_rank(rows) < n_rows:
+        return False
+    giving = around @ np.linalg.pinv(rows)
+    radius = NEARBY * (1 + np.abs(directions.around.place.x).max(initial=0.0))
+    for column, multiplier in zip(giving.T, level.pressing[slightly], strict=True):
+        if deadline.is_over:
+            return False
+        bent = curvature.product(column)
+        most = np.linalg.norm(along.T @ bent) + 0.5 * np.linalg.norm(giving.T @ bent)
+        if not multiplier >= radius * most:
+            return False
+    return True
 
 
 def _visible(directions: Directions) -> float:
@@ -169,7 +216,7 @@ class _OutOfTime(Exception):
     pass
 
 
-def _left(directions: Directions, level: Level) -> np.ndarray | None:
+def _left(directions: Directions, is_pressing: np.ndarray) -> np.ndarray | None:
     """A basis of what the equations and the pressing rows leave; None where it would be too large.
 
     A tight row whose multiplier is zero does not press, so it leaves its direction.
@@ -179,8 +226,6 @@ def _left(directions: Directions, level: Level) -> np.ndarray | None:
         return None
     if n == 0:
         return np.zeros((0, 0))
-    size = 1 + np.abs(directions.slope).max(initial=0.0)
-    is_pressing = level.pressing * _sizes(directions.rows) > HELD * size
     parts = [_dense(directions.equal), _dense(directions.rows[is_pressing])]
     held = np.vstack(parts)
     # Rows in one unknown are most of them: bounds.

@@ -344,7 +344,7 @@ class Model:
         upper: tuple[np.ndarray, np.ndarray],
         lower: tuple[np.ndarray, np.ndarray],
         stationarity: np.ndarray,
-    ) -> np.ndarray:
+    ) -> sp.csc_array:
         """Hessian in (x, y) of the Lagrangian of the KKT reformulation.
 
         ``upper`` and ``lower`` hold its multipliers of inequality and equality rows, ``stationarity``
@@ -352,12 +352,10 @@ class Model:
         """
         smooth = upper[0][: self.upper_in.n_smooth]
         weights = np.concatenate([[1.0], smooth, upper[1], *lower])
-        total = jacobian(self._weighted_gradient, ("x", "y"), (x, y, p, weights)).toarray()
+        total = jacobian(self._weighted_gradient, ("x", "y"), (x, y, p, weights))
         own = np.concatenate(([1.0], multipliers))
-        total += jacobian(
-            self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity)
-        ).toarray()
-        return total
+        below = jacobian(self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity))
+        return sp.csc_array(total + below)
 
     def kkt_hessian_product(
         self,

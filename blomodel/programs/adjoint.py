@@ -118,7 +118,7 @@ def _solve_directly(
     entries = (H, A) if isinstance(H, np.ndarray) else (H.data, A.data)
     if not all(np.isfinite(part).all() for part in entries):
         return None
-    solve = _factor(H, A)
+    solve = factorised(H, A)
     return None if solve is None else _refined(solve, H, A, slope)
 
 
@@ -148,8 +148,13 @@ def _refined(
     return (u, w) if error <= _ACCURACY * size else None
 
 
-def _factor(H: Any, A: Any) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """Solver of [H A'; A 0], shifted a little: Cholesky without rows, else LU, sparse where it pays."""
+def factorised(
+    H: Any, A: Any
+) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """Solver of [H A'; A 0], shifted a little: Cholesky without rows, else LU, sparse where it pays.
+
+    The right sides may have several columns.
+    """
     n, k = H.shape[0], A.shape[0]
     is_plain = isinstance(H, np.ndarray)
     scale = float(np.abs(H if is_plain else H.data).max(initial=1e-3))

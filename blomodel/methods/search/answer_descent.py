@@ -8,13 +8,17 @@ from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import has_only_bounds
 from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
 from blomodel.methods.search.kinked_descent import minimise_across_kinks
+from blomodel.methods.search.newton_descent import minimise_by_newton
 from blomodel.model.model import Model
+from blomodel.reformulations.forms.answer_curvature import AnswerCurvature
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
 
 SLOPE = 1e-8  # relative slope, within the bounds, at which descent stops
 FLAT = 1e-7  # slopes below this, relative to that of the start, are those of a plateau
 PLATEAU_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of the way from a start to a plateau
 LEAST_GAIN = 1e-12  # of a step, relative to phi
+BEFORE_NEWTON = 1e-8  # the same where Newton steps follow
+NEWTON_STEPS = 30
 KINK_EVALUATIONS, KINK_EVALUATIONS_EACH = 30, 15  # at a kink, and further ones for each variable
 STALLED = 1e-4  # relative slope above which an end is a kink, not a smooth minimum
 SOURCE = "descent on phi"
@@ -35,7 +39,11 @@ class AnswerDescent:
         self.run, self.phi = run, AnswerValue(run.model, run.p)
         self.has_box = has_only_bounds(run)
         self.bounds = run.model.bounds(run.p)
+        self.curvature: AnswerCurvature | None = None
+        if AnswerCurvature.applies(run.model):
+            self.curvature = AnswerCurvature(run.model, run.p)
         self.is_smooth = self.has_ended = True
+        self._is_smooth_here = True  # the same for the descent at work
         self._best = np.inf  # of the descent at work
 
     @staticmethod
@@ -58,7 +66,8 @@ class AnswerDescent:
         if not found.is_finite:
             run.tried.append((found.x, found.lower_status))
             return found
-        self.is_smooth &= found.has_gradient and found.is_smooth
+        self._is_smooth_here &= found.has_gradient and found.is_smooth
+        self.is_smooth &= self._is_smooth_here
         if run.offer(found.x, found.y, SOURCE, found.answer) is not None and found.has_gradient:
             _unique_answers(run).add(found.x.tobytes())
         if found.value < self._best:
@@ -78,7 +87,7 @@ class AnswerDescent:
         crosses_kinks : bool
             Whether a descent that ended at a kink goes on there.
         """
-        self._best, self.has_ended = np.inf, True
+        self._best, self.has_ended, self._is_smooth_here = np.inf, True, True
         first = self.evaluate(np.clip(x, *self.bounds) if self.has_box else x)
         if not first.is_finite:
             return None
@@ -102,12 +111,22 @@ class AnswerDescent:
             self.bounds,
             tolerance=tolerance,
             max_iterations=max_steps,
-            least_gain=LEAST_GAIN,
+            least_gain=LEAST_GAIN if self.curvature is None else BEFORE_NEWTON,
         )
         if self._is_plateau(first, end):
             end = self._before_plateau(first, end, tolerance, max_steps)
+        if crosses_kinks and self._is_smooth_here and self.curvature is not None:
+            newton = minimise_by_newton(
+                self.evaluate,
+                self.curvature,
+                end,
+                self.bounds,
+                tolerance=tolerance,
+                max_iterations=NEWTON_STEPS,
+            )
+            end = newton.point
         self.has_ended = self._is_stationary(end, first)
-        if self.has_ended or not crosses_kinks:
+        if self.has_ended or not crosses_kinks or self._is_smooth_here:
             return end
         budget = min(max_steps, KINK_EVALUATIONS + KINK_EVALUATIONS_EACH * end.x.size)
         return minimise_across_kinks(

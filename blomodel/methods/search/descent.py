@@ -46,7 +46,7 @@ def minimise_in_box(
         jac=True,
         method="L-BFGS-B",
         bounds=np.column_stack(bounds),
-        options={"maxiter": max_iterations, "ftol": least_gain, "gtol": tolerance, "maxcor": 20},
+        options={"maxiter": max_iterations, "ftol": least_gain, "gtol": tolerance, "maxcor": 50},
     )
     return best[0]
 

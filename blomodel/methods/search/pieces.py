@@ -145,7 +145,7 @@ def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
         return None
     n_y, n_in, n_eq = model.y.size, len(model.lower_in), len(model.lower_eq)
     n_upper, n_upper_eq = len(model.upper_in), len(model.upper_eq)
-    return model.kkt_hessian(
+    found = model.kkt_hessian(
         current.x,
         current.y,
         run.p,
@@ -154,6 +154,7 @@ def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
         lower=(step.dual_in[:n_in], step.dual_eq[n_y : n_y + n_eq]),
         stationarity=step.dual_eq[:n_y],
     )
+    return np.asarray(found.toarray())
 
 
 def answer_below(
