@@ -22,8 +22,7 @@ POSITIVE = 1e-9  # smallest curvature, relative to the largest
 ROUND = 1e-7  # the same after each direction was scaled to curvature one
 VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
 HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
-HARDLY_HELD = 1e-12  # the same where the multiplier is known so well that it counts nevertheless
-KNOWN = 100.0  # how often such a multiplier exceeds what the slopes leave unbalanced
+HARDLY_HELD = 1e-11  # the same of a row that may do so nearby
 NEARBY = 1e-3  # radius, relative to the size of x, in which such rows outweigh a negative curvature
 
 
@@ -94,13 +93,15 @@ def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> 
     held = force > HELD * size
     curvature = Curvature(directions, level)
     found = _growth_beside(curvature, held, deadline)
-    unbalanced = np.abs(level.rest).max(initial=0.0)
-    slightly = (force > max(HARDLY_HELD * size, KNOWN * unbalanced)) & ~held
+    slightly = (force > HARDLY_HELD * size) & ~held
     if found.is_positive or found.n_left <= 0 or not slightly.any():
         return found
     # Rows that hardly press still hold f up, if only nearby, where they outweigh the curvature.
     other = _growth_beside(curvature, held | slightly, deadline)
-    return other if other.is_positive and _hold_up(curvature, held, slightly, deadline) else found
+    if not other.is_positive:
+        return found
+    step = np.zeros(len(directions.slope)) if other.step is None else other.step
+    return other if _hold_up(curvature, held, slightly, step, deadline) else found
 
 
 def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -> Growth:
@@ -126,12 +127,13 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
 
 
 def _hold_up(
-    curvature: Curvature, held: np.ndarray, slightly: np.ndarray, deadline: Deadline
+    curvature: Curvature, held: np.ndarray, slightly: np.ndarray, step: np.ndarray, deadline: Deadline
 ) -> bool:
     """Whether rows that press a little make good for all curvature that they take part in, nearby.
 
     A move is d = Ta + Sb, where T leaves these rows as they are and b is how far each gives way. f rises
-    by the multipliers times |b|, and falls by no more than b'(S'HT)a + b'(S'HS)b/2.
+    by the multipliers times |b|, and falls by no more than b'(S'HT)a + b'(S'HS)b/2. The multipliers are
+    those after the Newton ``step`` that is left.
     """
     directions, level = curvature.directions, curvature.level
     around, along = _left(directions, held), _left(directions, held | slightly)
@@ -148,7 +150,8 @@ def _hold_up(
             return False
         bent = curvature.product(column)
         most = np.linalg.norm(along.T @ bent) + 0.5 * np.linalg.norm(giving.T @ bent)
-        if not multiplier >= radius * most:
+        left = multiplier - column @ level.rest - bent @ step
+        if not left >= max(radius * most, 0.5 * multiplier):
             return False
     return True
 

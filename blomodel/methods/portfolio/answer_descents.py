@@ -24,7 +24,9 @@ from blomodel.solvers.threads import one_blas_thread
 DIAGONAL = 5  # starts at which all variables stand at one share of their range
 SCATTERED = 3  # further ones, spread over the range
 ENOUGH = 3  # descents that moved and ended at the best value confirm each other
-SAME = 1e-6  # relative: ends whose values differ by less are one
+ENOUGH_WIDE = 2  # the same where x is wide and phi smooth, so that each descent is a long one
+SAME = 1e-6  # relative to the value and to the spread of the ends: those that differ by less are one
+RACE = 10  # steps of a short descent where the first one has shown that they do not end soon
 LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
 WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
 
@@ -38,7 +40,8 @@ class Thrift:
     n_starts : int
         At the first level; each further one has twice as many.
     short, long : int
-        Quasi-Newton steps of a first descent, and of one that goes on.
+        Quasi-Newton steps of a first descent, and of one that goes on. Where the very first has not
+        ended after ``short`` of them, the next ones have fewer: they only race for who goes on.
     n_finished : int
         Descents of the first level that go on to the end; of each further level one does.
     """
@@ -50,7 +53,7 @@ class Thrift:
 
 
 CHEAP = Thrift(1 + DIAGONAL + SCATTERED, short=25, long=300, n_finished=2)
-THRIFTY = Thrift(4, short=15, long=100, n_finished=1)
+THRIFTY = Thrift(4, short=15, long=150, n_finished=2)
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Descents:
     ends: list[float] = field(default_factory=list)  # of descents that moved and came to an end
     all_ends: list[float] = field(default_factory=list)  # also of those that were broken off
     has_stalled: bool = False  # whether the last level has brought next to nothing
+    are_long: bool = False  # whether a short descent has not ended
 
     @property
     def best(self) -> float:
@@ -72,12 +76,24 @@ class Descents:
     @property
     def n_agreeing(self) -> int:
         """How many of them have ended at the best value."""
-        return sum(end <= self.best + SAME * (1 + abs(self.best)) for end in self.ends)
+        return sum(end <= self.best + self._same for end in self.ends)
+
+    @property
+    def _same(self) -> float:
+        """The difference of values that are one."""
+        spread = max(self.all_ends, default=0.0) - self.best if self.ends else 0.0
+        return SAME * max(abs(self.best), min(spread, 1 + abs(self.best))) if self.ends else 0.0
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether so many have ended at the best value that they confirm each other."""
+        is_wide = not limits.SIX_STARTS.allows(self.n_x)
+        return self.n_agreeing >= (ENOUGH_WIDE if is_wide and self.is_smooth else ENOUGH)
 
     @property
     def are_unanimous(self) -> bool:
         """Whether so many have ended at the best value, and so few elsewhere, that this is enough."""
-        return self.n_agreeing >= max(ENOUGH, 0.5 * len(self.ends))
+        return self.are_enough and self.n_agreeing >= 0.5 * len(self.ends)
 
     def note_level(self, before: float) -> None:
         """Whether a level that began with a best value has paid."""
@@ -103,7 +119,7 @@ def are_confirmed(run: Run) -> bool:
     if best.value < descents.best - SAME * (1 + abs(best.value)):
         return False  # another idea has found a better point
     is_exhausted = descents.is_smooth and descents.has_stalled
-    return descents.n_agreeing >= ENOUGH or is_exhausted
+    return descents.are_enough or is_exhausted
 
 
 def may_wait(run: Run, level: int) -> bool:
@@ -162,15 +178,18 @@ class AnswerDescents(Step):
         descents = record[0]
         before = descents.best
         descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
-        unfinished: list[AnswerEvaluation] = []
+        unfinished: list[tuple[float, AnswerEvaluation]] = []
         for start in self._starts(run, descent, level):
-            end = descent.descend(start, self.thrift.short, crosses_kinks=False)
+            steps = RACE if descents.are_long else self.thrift.short
+            end = descent.descend(start, steps, crosses_kinks=False)
             if end is None:
                 continue
             has_moved = np.abs(end.x - start).max(initial=0) > 1e-6 * (1 + np.abs(start).max(initial=0))
             descents.all_ends.append(end.value)
+            descents.is_smooth = descent.is_smooth
             if not descent.has_ended:
-                unfinished.append(end)
+                unfinished.append((min(descent.trail[: RACE + 2]), end))
+                descents.are_long = True
             elif has_moved:
                 descents.ends.append(end.value)
             if not end.has_gradient:  # what the upper level likes best of several lower answers
@@ -179,8 +198,8 @@ class AnswerDescents(Step):
                 return Outlook.DONE
             if descents.are_unanimous:
                 break
-        unfinished.sort(key=lambda end: end.value)
-        for end in unfinished[: self.thrift.n_finished if level == 0 else 1]:
+        unfinished.sort(key=lambda both: both[0])  # after as many steps each
+        for _, end in unfinished[: self.thrift.n_finished if level == 0 else 1]:
             if not descents.are_unanimous:
                 last = descent.descend(end.x, self.thrift.long)
                 descents.ends.append(end.value if last is None else last.value)

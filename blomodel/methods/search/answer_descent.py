@@ -45,6 +45,7 @@ class AnswerDescent:
         self.is_smooth = self.has_ended = True
         self._is_smooth_here = True  # the same for the descent at work
         self._best = np.inf  # of the descent at work
+        self.trail: list[float] = []  # its values, one after another
 
     @staticmethod
     def why_not(model: Model) -> str | None:
@@ -70,6 +71,7 @@ class AnswerDescent:
         self.is_smooth &= self._is_smooth_here
         if run.offer(found.x, found.y, SOURCE, found.answer) is not None and found.has_gradient:
             _unique_answers(run).add(found.x.tobytes())
+        self.trail.append(found.value)
         if found.value < self._best:
             self._best = found.value
             run.step(x=found.x, value=found.value)
@@ -87,7 +89,7 @@ class AnswerDescent:
         crosses_kinks : bool
             Whether a descent that ended at a kink goes on there.
         """
-        self._best, self.has_ended, self._is_smooth_here = np.inf, True, True
+        self._best, self.has_ended, self._is_smooth_here, self.trail = np.inf, True, True, []
         first = self.evaluate(np.clip(x, *self.bounds) if self.has_box else x)
         if not first.is_finite:
             return None

@@ -70,10 +70,19 @@ def minimise_by_newton(
             return NewtonEnd(current, False)
         slope = np.abs(current.gradient[free]).max(initial=0.0)
         step, promise = _newton_step(current, curvature, free, bounds, radius)
-        is_level = slope <= tolerance or promise <= least_gain * (1 + abs(current.value))
+        small = least_gain * (1 + abs(current.value))
+        is_level = slope <= tolerance
+        if not is_level and promise <= small:  # the value no longer shows what is gained
+            last = evaluate(np.clip(current.x + step, *bounds))
+            if last.is_finite and last.value <= current.value + small:
+                free_then = ~_is_held(last, bounds)
+                if np.abs(last.gradient[free_then]).max(initial=0.0) < 0.5 * slope:
+                    current = last
+                    continue
+            is_level = True
         if is_level:
             step, promise = _downward(current, curvature, free, bounds, radius)
-            if promise <= least_gain * (1 + abs(current.value)):
+            if promise <= small:
                 return NewtonEnd(current, True)
         found, share = _search(evaluate, current, step, promise, bounds)
         if found is None:
