@@ -20,6 +20,7 @@ from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import jvp, vjp
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.solvers.answer import OptimalitySystem
+from blomodel.solvers.banded import factorised_band
 
 _SHIFT = 1e-13  # relative to the Hessian, so that flat directions and dependent rows can be factored
 _REFINEMENTS = 3
@@ -164,8 +165,9 @@ def factorised(
         shift = sp.diags_array(np.concatenate([np.full(n, _SHIFT * scale), np.full(k, -_SHIFT)]))
         blocks: Any = [[H, A.T], [A, None]]
         matrix = sp.csc_array((sp.block_array(blocks) if k else H) + shift)
+        in_band = factorised_band(matrix)
         try:
-            whole = spl.splu(matrix).solve
+            whole = spl.splu(matrix).solve if in_band is None else in_band[0]
         except RuntimeError:
             return None
     else:

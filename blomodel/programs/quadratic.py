@@ -235,8 +235,11 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     scale = float(np.abs(Q.data).max())
     if scale == 0.0:
         return True
-    if not np.isfinite(scale) or Q.diagonal().min() < -_PSD_TOLERANCE * scale:
+    diagonal = Q.diagonal()
+    if not np.isfinite(scale) or diagonal.min() < -_PSD_TOLERANCE * scale:
         return False
+    if np.count_nonzero(diagonal) == np.count_nonzero(Q.data):
+        return True
     shift = _PSD_TOLERANCE * scale
     if limits.DENSE_CHOLESKY.allows(n) or Q.nnz > 0.15 * n * n:
         dense = Q.toarray()

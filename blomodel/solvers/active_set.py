@@ -22,6 +22,7 @@ import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
 from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
+from blomodel.solvers.banded import factorised_band
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
 
@@ -333,14 +334,18 @@ class ActiveSetSystem:
             ],
             format="csc",
         )
-        try:
-            symmetric = {"SymmetricMode": True}
-            factor = spl.splu(K, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options=symmetric)
-        except RuntimeError:
-            return None
+        in_band = factorised_band(K)
+        if in_band is not None:
+            whole = in_band[0]
+        else:
+            try:
+                symmetric = {"SymmetricMode": True}
+                whole = spl.splu(K, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options=symmetric).solve
+            except RuntimeError:
+                return None
 
         def solve(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            both = factor.solve(np.concatenate([r, s]))
+            both = whole(np.concatenate([r, s]))
             return both[:n], both[n:]
 
         return solve

@@ -66,7 +66,7 @@ class Descents:
     ends: list[float] = field(default_factory=list)  # of descents that moved and came to an end
     all_ends: list[float] = field(default_factory=list)  # also of those that were broken off
     has_stalled: bool = False  # whether the last level has brought next to nothing
-    are_long: bool = False  # whether a short descent has not ended
+    is_race: bool = False  # whether short descents only show which of them should go on
 
     @property
     def best(self) -> float:
@@ -87,8 +87,12 @@ class Descents:
     @property
     def are_enough(self) -> bool:
         """Whether so many have ended at the best value that they confirm each other."""
-        is_wide = not limits.SIX_STARTS.allows(self.n_x)
-        return self.n_agreeing >= (ENOUGH_WIDE if is_wide and self.is_smooth else ENOUGH)
+        return self.n_agreeing >= (ENOUGH_WIDE if self.is_wide and self.is_smooth else ENOUGH)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether x has so many variables that a descent takes many steps."""
+        return not limits.SIX_STARTS.allows(self.n_x)
 
     @property
     def are_unanimous(self) -> bool:
@@ -131,8 +135,7 @@ def may_wait(run: Run, level: int) -> bool:
     descents = descents_of(run)
     if descents is None or level >= WAITING_LEVELS or limits.EVERY_SEARCH.allows(descents.size):
         return False
-    is_wide = not limits.SIX_STARTS.allows(descents.n_x)
-    return are_confirmed(run) or (is_wide and descents.is_smooth and bool(descents.ends))
+    return are_confirmed(run) or (descents.is_wide and descents.is_smooth and bool(descents.ends))
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,8 @@ class AnswerDescents(Step):
         descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
         unfinished: list[tuple[float, AnswerEvaluation]] = []
         for start in self._starts(run, descent, level):
-            steps = RACE if descents.are_long else self.thrift.short
-            end = descent.descend(start, steps, crosses_kinks=False)
+            steps = RACE if descents.is_race else self.thrift.short
+            end = descent.descend(start, steps, crosses_kinks=False, uses_newton=not descents.is_wide)
             if end is None:
                 continue
             has_moved = np.abs(end.x - start).max(initial=0) > 1e-6 * (1 + np.abs(start).max(initial=0))
@@ -189,7 +192,7 @@ class AnswerDescents(Step):
             descents.is_smooth = descent.is_smooth
             if not descent.has_ended:
                 unfinished.append((min(descent.trail[: RACE + 2]), end))
-                descents.are_long = True
+                descents.is_race = descents.is_wide
             elif has_moved:
                 descents.ends.append(end.value)
             if not end.has_gradient:  # what the upper level likes best of several lower answers

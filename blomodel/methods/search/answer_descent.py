@@ -78,7 +78,7 @@ class AnswerDescent:
         return found
 
     def descend(
-        self, x: np.ndarray, max_steps: int, *, crosses_kinks: bool = True
+        self, x: np.ndarray, max_steps: int, *, crosses_kinks: bool = True, uses_newton: bool = True
     ) -> AnswerEvaluation | None:
         """The best point of the descent from x; None where the lower level has no answer there.
 
@@ -88,6 +88,8 @@ class AnswerDescent:
             Quasi-Newton steps; some evaluations follow where the end is a kink.
         crosses_kinks : bool
             Whether a descent that ended at a kink goes on there.
+        uses_newton : bool
+            Whether a smooth one ends with Newton steps.
         """
         self._best, self.has_ended, self._is_smooth_here, self.trail = np.inf, True, True, []
         first = self.evaluate(np.clip(x, *self.bounds) if self.has_box else x)
@@ -117,7 +119,7 @@ class AnswerDescent:
         )
         if self._is_plateau(first, end):
             end = self._before_plateau(first, end, tolerance, max_steps)
-        if crosses_kinks and self._is_smooth_here and self.curvature is not None:
+        if uses_newton and self._is_smooth_here and self.curvature is not None:
             newton = minimise_by_newton(
                 self.evaluate,
                 self.curvature,

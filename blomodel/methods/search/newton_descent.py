@@ -58,7 +58,7 @@ def minimise_by_newton(
     evaluate : callable
         The function at x, with its gradient.
     hessian : callable
-        Of an evaluation and numbers of variables: the second derivatives in these; None ends the descent.
+        Of an evaluation and numbers of variables: the second derivatives in these; None ends it all.
     least_gain : float
         Relative to the value: what a step must promise.
     """
