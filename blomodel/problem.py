@@ -143,10 +143,13 @@ class BilevelProblem:
             return self.plain_chain.then(*self.transformations)
         if not self.levels.p.has_values:
             return self.plain_chain
+        from blomodel.transformations.scales import FittingScales
         from blomodel.transformations.units import FittingUnits
 
-        units = FittingUnits(self.plain_model, self.parameter_values())
-        return self.plain_chain.where_accepted(units)
+        model, p = self.plain_model, self.parameter_values()
+        scaled = self.plain_chain.where_accepted(FittingScales(model, p))
+        is_scaled = len(scaled) > len(self.plain_chain)  # with objectives in their own units too
+        return scaled if is_scaled else scaled.where_accepted(FittingUnits(model, p))
 
     @cached_property
     def model(self) -> Model:

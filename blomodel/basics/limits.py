@@ -36,6 +36,14 @@ class Limit:
         return f"{self.value:,} {self.unit}"
 
 
+# Units
+
+SIZES_FROM_HESSIAN = Limit(
+    100,
+    "variables",
+    "beyond it, sizes of variables are read off the diagonal of a Hessian, not off all its entries",
+)
+
 # The plan of auto
 
 TREE_PAIRS = Limit(

@@ -99,6 +99,12 @@ class Chain:
             value = step.invert_value(value)
         return value
 
+    def invert_lower_value(self, value: float) -> float:
+        """Lower objective at the start, from the one at the end; both are to be minimised."""
+        for step in reversed(self.steps):
+            value = step.invert_lower_value(value)
+        return value
+
     def __len__(self) -> int:
         return len(self.steps)
 

@@ -1,9 +1,9 @@
 r"""What every transformation has: where it applies, what it makes of a statement, and the way back.
 
 A transformation takes a statement and gives an equivalent one that is easier for what comes after.
-Applied to a statement it leaves an ``Applied``: the statement before and after, and four maps between
-them. Values of variables go forward and come back, multipliers of lower constraints and values of the
-upper objective (so bounds too) come back. All four are the identity unless a transformation says
+Applied to a statement it leaves an ``Applied``: the statement before and after, and the maps between
+them. Values of variables go forward and come back, multipliers of lower constraints and values of both
+objectives (so bounds too) come back. All of them are the identity unless a transformation says
 otherwise. Values travel as a dict from variable to array, so that a transformation touches its own
 variables alone and passes the others through; some may be missing, as in a start that has no y.
 
@@ -89,6 +89,10 @@ class Applied:
 
     def invert_value(self, value: float) -> float:
         """Upper objective before, to be minimised, from the one after; the larger the larger."""
+        return value
+
+    def invert_lower_value(self, value: float) -> float:
+        """Lower objective before, to be minimised, from the one after; the larger the larger."""
         return value
 
     def __str__(self) -> str:

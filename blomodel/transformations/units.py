@@ -78,23 +78,33 @@ class _InUnits(Applied):
         """The value in the stated units."""
         return self.upper * value
 
+    def invert_lower_value(self, value: float) -> float:
+        """The lower objective in the stated units."""
+        return self.lower * value
 
-def objective_units(model: Model, p: np.ndarray) -> tuple[float, float]:
-    """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done."""
+
+def objective_units(
+    model: Model, p: np.ndarray, sizes: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done.
+
+    ``sizes``: units of the variables x, then y, if they are not counted in the stated ones.
+    """
+    n_x, n_y = model.x.size, model.y.size
+    sizes = np.ones(n_x + n_y) if sizes is None else sizes
     low, high = model.bounds(p)
     middle = np.clip(0.0, low, high)
     is_bounded = np.isfinite(low) & np.isfinite(high)
     middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
-    n_x, n_y = model.x.size, model.y.size
     points = [
-        (x, np.full(n_y, y))
-        for x in (middle, np.clip(middle + 1.0, low, high))
+        (x, y * sizes[n_x:])
+        for x in (middle, np.clip(middle + sizes[:n_x], low, high))
         for y in (0.0, 1.0, -1.0)
     ]
 
     def unit(slope: Tape, part: slice) -> float:
-        sizes = [float(np.abs(slope(x, y, p)[part]).max(initial=0.0)) for x, y in points]
-        size = max((size for size in sizes if np.isfinite(size)), default=0.0)
+        found = [float(np.abs(slope(x, y, p) * sizes)[part].max(initial=0.0)) for x, y in points]
+        size = max((size for size in found if np.isfinite(size)), default=0.0)
         is_ordinary = size == 0.0 or SMALL <= size <= LARGE
         return 1.0 if is_ordinary else float(2.0 ** np.round(np.log2(size)))
 

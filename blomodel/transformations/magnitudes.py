@@ -1,0 +1,238 @@
+r"""How large variables, rows and objectives of a model are, from the numbers that stand in it.
+
+Around one point every function is a polynomial of second degree: rows :math:`a_i'z + b_i`, objectives
+:math:`q'z + z'Hz/2`. Counted in other units, :math:`z_j = c_j z_j'`, row i times :math:`r_i` and an
+objective divided by t, their coefficients are :math:`r_i a_{ij} c_j`, :math:`r_i b_i`,
+:math:`q_j c_j / t` and :math:`H_{jk} c_j c_k / t`. The units sought make all of these as near to one as
+they can be, in the sense of least squares of their logarithms (Curtis and Reid, 1972). These have the
+property that counts here: a model that is written in other units gets units that undo it. The point is
+the middle of the ranges that rows imply, or the one next to the origin: the same point in all units. No
+variable is larger than its range allows, whatever small coefficients it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
+
+from blomodel.basics import limits
+from blomodel.compiler.passes.derivatives import jacobian, jvp
+from blomodel.compiler.tape import Tape
+from blomodel.model.model import Model
+from blomodel.model.rows import Linearisation, Rows
+
+OF_BOUNDS = 0.1  # weight of bounds on a single variable: many are only meant to be large enough
+PULL = 1e-3  # towards no change, where nothing else decides
+NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
+PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
+ROUNDS = 3  # of implying ranges by rows
+
+At = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y and parameters
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """Sizes as logarithms to base two; zero is a size of one.
+
+    Attributes
+    ----------
+    variables : array
+        Of x, then y.
+    rows : tuple of arrays
+        Of upper inequalities and equalities, then of lower ones, as they stand.
+    scaled_rows : tuple of arrays
+        The same when variables are counted in their own sizes.
+    """
+
+    variables: np.ndarray
+    rows: tuple[np.ndarray, ...]
+    scaled_rows: tuple[np.ndarray, ...]
+
+
+def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes | None:
+    """The sizes of a model's parts at these parameters.
+
+    None where no coefficient is beyond ``ordinary``, a logarithm to base two, or where numbers do not
+    tell.
+    """
+    kinds = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
+    n_x, n_z = model.x.size, model.x.size + model.y.size
+    low, high = _implied_ranges(model, kinds, p)
+    middle = np.clip(0.0, low, high)
+    is_bounded = np.isfinite(low) & np.isfinite(high)
+    middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
+    at = (middle[:n_x], middle[n_x:], p)
+    equations = _Equations(n_z)
+    lines = [_Line.of(rows, at) for rows in kinds]
+    for line in lines:
+        equations.add_rows(line)
+    everything = np.ones(n_z, bool)
+    equations.add_objective(model.f_grad, at, everything)
+    equations.add_objective(model.g_grad, at, np.arange(n_z) >= n_x)
+    if not equations.has_beyond(ordinary):
+        return None
+    found = equations.solve()
+    if found is None:
+        return None
+    sizes = _within_ranges(found[:n_z], low, high)
+    # Rows may be flat in the middle, as a square is: one more look, a size away from it.
+    away = np.clip(middle + np.exp2(sizes), low, high)
+    beside = [_Line.of(rows, (away[:n_x], away[n_x:], p)) for rows in kinds]
+    both = list(zip(lines, beside, strict=True))
+    return Magnitudes(
+        sizes,
+        tuple(_row_sizes(pair, np.zeros(n_z)) for pair in both),
+        tuple(_row_sizes(pair, sizes) for pair in both),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Rows linearised: slopes, and the constants that are left at the origin."""
+
+    slopes: sp.coo_array
+    constants: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, at: At) -> _Line:
+        n_z = at[0].size + at[1].size
+        if not len(rows):
+            return cls(sp.coo_array((0, n_z)), np.empty(0))
+        line: Linearisation = rows.linearise(*at)
+        slopes = sp.coo_array(sp.hstack([line.in_x, line.in_y]))
+        z = np.concatenate(at[:2])
+        constants = line.value - slopes @ z
+        # What is left of cancelling says nothing.
+        reach = np.abs(line.value) + abs(slopes) @ np.abs(z)
+        constants[np.abs(constants) <= NEGLIGIBLE * reach] = 0.0
+        return cls(slopes, constants)
+
+
+class _Equations:
+    """Logarithms of coefficients: each is a sum of unknowns that shall undo it.
+
+    Unknowns are the sizes of variables, then a factor for each row, then one for each objective.
+    """
+
+    def __init__(self, n_variables: int) -> None:
+        self.n_variables = self.n_unknowns = n_variables
+        self._columns: list[np.ndarray] = []  # up to three unknowns of each equation; -1: none
+        self._values: list[np.ndarray] = []
+        self._weights: list[np.ndarray] = []
+
+    def add_rows(self, line: _Line) -> None:
+        """Coefficients and constants of rows."""
+        first, count = self.n_unknowns, len(line.constants)
+        self.n_unknowns += count
+        is_bound = np.bincount(line.slopes.row, minlength=count) == 1
+        weights = np.where(is_bound, OF_BOUNDS, 1.0)
+        of_entry = line.slopes.row
+        self._add(line.slopes.data, weights[of_entry], first + of_entry, line.slopes.col)
+        self._add(line.constants, weights, first + np.arange(count))
+
+    def add_objective(self, slope: Tape, at: At, decided: np.ndarray) -> None:
+        """First and second derivatives; only those that hold a variable that the level decides."""
+        unit = self.n_unknowns
+        self.n_unknowns += 1
+        product = jvp(slope, ("x", "y"))
+        z = np.concatenate(at[:2])
+        here, bend = slope(*at), product(*at, z)
+        linear = here - bend
+        linear[np.abs(linear) <= NEGLIGIBLE * (np.abs(here) + np.abs(bend))] = 0.0
+        mine = np.flatnonzero(decided)
+        self._add(linear[mine], np.ones(mine.size), np.full(mine.size, unit), mine)
+        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables):
+            second = sp.coo_array(sp.triu(jacobian(slope, ("x", "y"), at)))
+            keep = decided[second.row] | decided[second.col]
+            entries, row, col = second.data[keep], second.row[keep], second.col[keep]
+        else:  # the diagonal, estimated by products with random signs
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (PROBES, z.size))
+            total = np.sum([sign * product(*at, sign) for sign in signs], axis=0) / PROBES
+            entries, row, col = total[mine], mine, mine
+        self._add(entries, np.ones(entries.size), np.full(entries.size, unit), row, col)
+
+    def _add(self, entries: np.ndarray, weights: np.ndarray, *unknowns: np.ndarray) -> None:
+        usable = np.isfinite(entries) & (entries != 0.0)
+        columns = np.full((int(usable.sum()), 3), -1)
+        for k, unknown in enumerate(unknowns):
+            columns[:, k] = unknown[usable]
+        self._columns.append(columns)
+        self._values.append(-np.log2(np.abs(entries[usable])))
+        self._weights.append(weights[usable])
+
+    def has_beyond(self, ordinary: float) -> bool:
+        """Whether some coefficient is larger or smaller."""
+        return any(np.abs(values).max(initial=0.0) > ordinary for values in self._values)
+
+    def solve(self) -> np.ndarray | None:
+        """The unknowns, by least squares."""
+        columns, values = np.vstack(self._columns), np.concatenate(self._values)
+        weights = np.sqrt(np.concatenate(self._weights))
+        row, place = np.nonzero(columns >= 0)
+        matrix = sp.csr_array(
+            (weights[row], (row, columns[row, place])), shape=(len(values), self.n_unknowns)
+        )
+        found = lsmr(matrix, weights * values, damp=PULL, atol=1e-6, btol=1e-6, maxiter=200)[0]
+        return found if np.all(np.isfinite(found)) else None
+
+
+def _within_ranges(sizes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Sizes that the ranges allow: not above the larger end, not below the smaller one."""
+    largest = np.maximum(np.abs(low), np.abs(high))
+    smallest = np.where(low > 0, low, np.where(high < 0, -high, 0.0))
+    with np.errstate(divide="ignore"):
+        top = np.where(largest > 0, np.log2(np.where(largest > 0, largest, 1.0)), np.inf)
+        return np.maximum(np.minimum(sizes, top), np.where(smallest > 0, np.log2(smallest), -np.inf))
+
+
+def _row_sizes(lines: tuple[_Line, _Line], sizes: np.ndarray) -> np.ndarray:
+    """The largest coefficient of each row, for variables of these sizes."""
+    count = len(lines[0].constants)
+    largest = np.zeros(count)
+    for line in lines:
+        entries = np.abs(line.slopes.data) * np.exp2(sizes[line.slopes.col])
+        np.maximum.at(largest, line.slopes.row, np.where(np.isfinite(entries), entries, 0.0))
+    constants = np.where(np.isfinite(lines[0].constants), np.abs(lines[0].constants), 0.0)
+    largest = np.where(largest > 0, largest, constants)
+    return np.log2(np.where(largest > 0, largest, 1.0))
+
+
+def _implied_ranges(
+    model: Model, kinds: tuple[Rows, ...], p: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges of x and y that bounds and affine rows imply together."""
+    bounds = model.bounds(p), model.y_bounds
+    low, high = (np.concatenate([bounds[0][k], bounds[1][k]]) for k in range(2))
+    origin = (np.zeros(model.x.size), np.zeros(model.y.size), p)
+    rows = []
+    for kind, is_equality in zip(kinds, (False, True, False, True), strict=True):
+        if len(kind) and kind.is_affine:
+            line = _Line.of(kind, origin)
+            rows.append((sp.csr_array(line.slopes), line.constants))
+            if is_equality:
+                rows.append((sp.csr_array(-line.slopes), -line.constants))
+    for _ in range(ROUNDS):
+        for matrix, constants in rows:
+            _imply(matrix, constants, low, high)
+    return low, high
+
+
+def _imply(A: sp.csr_array, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Tighten ranges by rows A z + b <= 0: no entry may use up more than the others leave."""
+    row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    column, slope = A.indices, A.data
+    keep = slope != 0.0
+    row, column, slope = row[keep], column[keep], slope[keep]
+    least = slope * np.where(slope > 0, low[column], high[column])
+    is_open = ~np.isfinite(least)
+    n_open = np.bincount(row, is_open, A.shape[0])
+    total = b + np.bincount(row, np.where(is_open, 0.0, least), A.shape[0])
+    alone = n_open[row] - is_open == 0
+    rest = total[row] - np.where(is_open, 0.0, least)
+    limit = -rest[alone] / slope[alone]
+    is_above = slope[alone] > 0
+    np.minimum.at(high, column[alone][is_above], limit[is_above])
+    np.maximum.at(low, column[alone][~is_above], limit[~is_above])
