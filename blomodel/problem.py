@@ -149,7 +149,7 @@ class BilevelProblem:
         model, p = self.plain_model, self.parameter_values()
         scaled = self.plain_chain.where_accepted(FittingScales(model, p))
         is_scaled = len(scaled) > len(self.plain_chain)  # with objectives in their own units too
-        return scaled if is_scaled else scaled.where_accepted(FittingUnits(model, p))
+        return scaled if is_scaled else self.plain_chain.where_accepted(FittingUnits(model, p))
 
     @cached_property
     def model(self) -> Model:
@@ -165,6 +165,16 @@ class BilevelProblem:
         pictures speak of it; its vectors hold the variables of ``levels``.
         """
         return self._compile(self.plain_chain)
+
+    @property
+    def judged_chain(self) -> Chain:
+        """What the certificate does to the problem first: its units, no transformation of the user's."""
+        return self.plain_chain if self.transformations else self.chain
+
+    @property
+    def judged_model(self) -> Model:
+        """The problem in the units in which the certificate judges."""
+        return self.plain_model if self.transformations else self.model
 
     @staticmethod
     def _compile(chain: Chain) -> Model:

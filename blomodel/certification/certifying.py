@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
-from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics import limits
-from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.certificate import Certificate
+from blomodel.certification.judged import Judged, Violation
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.norms import Manifold, manifold_of_norms
 from blomodel.certification.reserve import local_seconds
 from blomodel.certification.surroundings import Place, look_around
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
-from blomodel.compiler.expressions.attributes import has_attributes
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point, read_level
 from blomodel.model.model import Model
@@ -29,7 +25,6 @@ from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
 from blomodel.text.layout import array
-from blomodel.text.shorten import shorten
 from blomodel.transformations.kinks import rows_for_kinks
 
 if TYPE_CHECKING:
@@ -45,20 +40,14 @@ GRACE = 0.2  # seconds that the local tests may take beyond a time limit
 
 
 @dataclass(frozen=True)
-class _Violation:
-    relative: float  # to 1 + the largest entry of the constraint's own variables
-    text: str
-
-
-@dataclass(frozen=True)
 class _Checks:
-    """What is measured at a point, by cvxpy and a lower solve of its own."""
+    """What is measured at a point, by cvxpy and a lower solve of its own; in the units of judgement."""
 
     point: Point
-    objective: float  # in the user's sense
+    objective: float  # as it was stated, in the user's sense
     lower_objective: float  # minimised
-    above: _Violation
-    below: _Violation
+    above: Violation
+    below: Violation
     lower: LowerCheck
     gap: float  # what the lower level can gain, relative
     follower_gaps: dict[str, float]
@@ -79,36 +68,37 @@ def certify_point(
     After ``deadline`` nothing is claimed beyond feasibility. ``adopts_exact_answer``: where the lower
     answer is unique, it takes the place of the point's y.
     """
-    checks = _measure(problem, point, deadline)
-    lower = checks.lower
-    reasons = _objections(problem, checks, tolerance)
+    judged = Judged.of(problem)
+    checks = _measure(judged, judged.forward(point), deadline)
+    lower, point = checks.lower, checks.point
+    reasons = _objections(judged, checks, tolerance)
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
     tolerated, descent, exact_y = None, None, None
     if accepted:
-        reached = bound is not None and problem.sign * checks.objective - bound <= tolerance * (
-            1 + abs(bound)
-        )
-        size = point.x.size + problem.plain_model.lower_size
+        sign, least = problem.sign / judged.unit_f, None if bound is None else bound / judged.unit_f
+        reached = least is not None and sign * checks.objective - least <= tolerance * (1 + abs(least))
+        size = point.x.size + judged.model.lower_size
         if reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
             unique, facts = None, LocalFacts(None, False, "the bound settles it")
         else:
-            unique, facts = _study(problem, point.x, point.y, lower, deadline)
+            unique, facts = _study(judged, point.x, point.y, lower, deadline)
         stationarity = facts.stationarity
         if facts.direction is not None:
-            descent = facts.direction[: point.x.size]
+            descent = judged.invert_x(facts.direction[: point.x.size])
         has_better = facts.y is not None and not _is_as_exact(
-            problem, point.x, point.y, facts.y[: point.y.size]
+            judged, point.x, point.y, facts.y[: point.y.size]
         )
         if adopts_exact_answer and unique and facts.y is not None and has_better:
-            exact = _measure(problem, replace(point, y=facts.y[: point.y.size]), deadline, lower)
-            if not _objections(problem, exact, tolerance):
-                checks, point, exact_y = exact, exact.point, exact.point.y
-        tolerated = _tolerated(problem, checks, facts, tolerance, deadline)
-        value = problem.sign * checks.objective
+            exact = _measure(judged, replace(point, y=facts.y[: point.y.size]), deadline, lower)
+            if not _objections(judged, exact, tolerance):
+                checks, point = exact, exact.point
+                exact_y = judged.invert_y(point, point.y)
+        tolerated = _tolerated(judged, checks, facts, tolerance, deadline)
+        value = sign * checks.objective
         if tolerated is not None and tolerated.is_bought(value):
-            facts, value = _bought(facts, problem.sign * tolerated.attainable), tolerated.attainable
-        distance = None if bound is None else (value - bound) / (1 + abs(bound))
+            facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
+        distance = None if least is None else (value - least) / (1 + abs(least))
         claim, reasons = _claim(facts, lower, distance, tolerance, bound_source)
     return Certificate(
         claim=claim,
@@ -116,7 +106,7 @@ def certify_point(
         objective=checks.objective,
         upper_violation=checks.above.relative,
         lower_violation=checks.below.relative,
-        lower_value=problem.lower.sign * lower.value,
+        lower_value=problem.lower.sign * judged.unit_g * lower.value,
         lower_gap=checks.gap,
         lower_is_unique=unique,
         stationarity=stationarity,
@@ -125,31 +115,32 @@ def certify_point(
         tolerance=tolerance,
         checked_by=lower.checked_by,
         reasons=tuple(reasons),
-        multipliers=_multipliers(problem, point, lower),
+        multipliers=_multipliers(judged, point, lower),
         follower_gaps=checks.follower_gaps,
-        tolerated_objective=None if tolerated is None else _in_users_sense(problem, tolerated),
+        tolerated_objective=None if tolerated is None else _in_users_sense(judged, tolerated),
         tolerated_by="" if tolerated is None else tolerated.how,
         descent=descent,
         y=exact_y,
     )
 
 
-def _in_users_sense(problem: BilevelProblem, tolerated: Tolerated) -> tuple[float, float]:
-    ends = problem.sign * tolerated.least, problem.sign * tolerated.largest
+def _in_users_sense(judged: Judged, tolerated: Tolerated) -> tuple[float, float]:
+    unit = judged.problem.sign * judged.unit_f
+    ends = unit * tolerated.least, unit * tolerated.largest
     return min(ends), max(ends)
 
 
 def _tolerated(
-    problem: BilevelProblem, checks: _Checks, facts: LocalFacts, tolerance: float, deadline: Deadline
+    judged: Judged, checks: _Checks, facts: LocalFacts, tolerance: float, deadline: Deadline
 ) -> Tolerated | None:
     """f over the lower answers that the tolerance allows."""
     lower, point = checks.lower, checks.point
     if not lower.is_proven or lower.y is None:
         return None
-    unit = _gap_unit(problem, point.x, point.y, lower.value)
+    unit = _gap_unit(judged, point.x, point.y, lower.value)
     return tolerated_answers(
-        problem.plain_model,
-        problem.parameter_values(),
+        judged.model,
+        judged.p,
         point.x,
         point.y,
         facts,
@@ -169,27 +160,29 @@ def _bought(facts: LocalFacts, attainable: float) -> LocalFacts:
 
 
 def _measure(
-    problem: BilevelProblem, point: Point, deadline: Deadline, known: LowerCheck | None = None
+    judged: Judged, point: Point, deadline: Deadline, known: LowerCheck | None = None
 ) -> _Checks:
-    """Objectives, violations and gaps, from the problem as it was stated; ``known``: the lower solve."""
+    """Objectives, violations and gaps, evaluated by cvxpy; ``known``: the lower solve."""
+    problem, stated = judged.problem, judged.invert(point)
     with kept_values(problem.variables):
-        point.assign()
+        stated.assign()
         objective = float(problem.objective.args[0].value)
         lower_objective = problem.lower.sign * float(problem.lower.objective.args[0].value)
-        above = _violation(problem.constraints, problem.levels.upper)
-        below = _violation(problem.lower.constraints, problem.levels.lower)
+        above, below = judged.violations(point)
         own_values = follower_values(problem.followers)
-    lower = check_lower(problem, point.x, point.y, deadline) if known is None else known
+    lower_objective /= judged.unit_g
+    lower = known or check_lower(judged.model, judged.p, point.x, point.y, deadline)
     gap, follower_gaps = np.inf, {}
     if lower.y is not None:
-        unit = _gap_unit(problem, point.x, point.y, lower.value)
+        unit = _gap_unit(judged, point.x, point.y, lower.value)
         gap = (lower_objective - lower.value) / unit
         if len(problem.followers) > 1:
-            follower_gaps = _follower_gaps(problem, replace(point, y=lower.y), own_values)
+            best = judged.invert(replace(point, y=lower.y))
+            follower_gaps = _follower_gaps(judged, best, own_values)
     return _Checks(point, objective, lower_objective, above, below, lower, gap, follower_gaps)
 
 
-def _objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> list[str]:
+def _objections(judged: Judged, checks: _Checks, tolerance: float) -> list[str]:
     """Why the point is no answer, each reason in a sentence; empty where it is one."""
     found = []
     if not (np.isfinite(checks.objective) and np.isfinite(checks.lower_objective)):
@@ -198,10 +191,12 @@ def _objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> l
         found.append(f"infeasible above: {checks.above.text}")
     if not checks.below.relative <= tolerance:
         found.append(f"infeasible below: {checks.below.text}")
-    found += _lower_objections(problem, checks, tolerance)
-    if not found and _is_another_answer(problem, checks.point, checks.lower):
+    found += _lower_objections(judged, checks, tolerance)
+    if not found and _is_another_answer(judged, checks.point, checks.lower):
+        assert checks.lower.y is not None
+        answer = judged.invert_y(checks.point, checks.lower.y)
         found.append(
-            f"the lower level has one answer at this x, y = {array(checks.lower.y)}, and the point "
+            f"the lower level has one answer at this x, y = {array(answer)}, and the point "
             f"holds another y; the lower objective is so flat that the gap does not show it"
         )
     # A large objective of one follower must not hide what another one leaves to gain.
@@ -213,9 +208,9 @@ def _objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> l
     return found
 
 
-def _lower_objections(problem: BilevelProblem, checks: _Checks, tolerance: float) -> list[str]:
+def _lower_objections(judged: Judged, checks: _Checks, tolerance: float) -> list[str]:
     """What the lower level has against the point: no answer at this x at all, or a better one."""
-    lower, sign = checks.lower, problem.lower.sign
+    lower, sign, unit = checks.lower, judged.problem.lower.sign, judged.unit_g
     if lower.status is InnerStatus.INFEASIBLE:
         return ["the lower level has no feasible answer at this x"]
     if lower.status is InnerStatus.UNBOUNDED:
@@ -225,18 +220,17 @@ def _lower_objections(problem: BilevelProblem, checks: _Checks, tolerance: float
         return [f"the lower level's optimal value at this x could not be computed{about}"]
     if not checks.gap <= tolerance:
         return [
-            f"the lower level can do better by {checks.lower_objective - lower.value:.6g}: it reaches "
-            f"{sign * lower.value:.6g} at y = {array(lower.y)}, not "
-            f"{sign * checks.lower_objective:.6g}"
+            f"the lower level can do better by {unit * (checks.lower_objective - lower.value):.6g}: it "
+            f"reaches {sign * unit * lower.value:.6g} at y = "
+            f"{array(judged.invert_y(checks.point, lower.y))}, not "
+            f"{sign * unit * checks.lower_objective:.6g}"
         ]
     return []
 
 
-def _multipliers(problem: BilevelProblem, point: Point, lower: LowerCheck) -> dict[int, np.ndarray]:
+def _multipliers(judged: Judged, point: Point, lower: LowerCheck) -> dict[int, np.ndarray]:
     """Multipliers of the lower constraints as they were stated, by position."""
-    chain = problem.plain_chain
-    compiled = Point(chain.end.levels, point.x, point.y)
-    return dict(enumerate(chain.invert_multipliers(lower.duals, compiled)))
+    return dict(enumerate(judged.chain.invert_multipliers(lower.duals, point)))
 
 
 def _claim(
@@ -268,17 +262,17 @@ def _claim(
 
 
 def _study(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: Deadline
+    judged: Judged, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: Deadline
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
-    model, p = problem.plain_model, problem.parameter_values()
+    model, p = judged.model, judged.p
     if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     if deadline.remaining < GRACE:
         deadline = Deadline.after(GRACE)
     facts = None
     is_beside = lower.is_proven and lower.y is not None and _is_another(y, lower.y)
-    if is_beside and lower.y is not None and not _is_as_exact(problem, x, y, lower.y):
+    if is_beside and lower.y is not None and not _is_as_exact(judged, x, y, lower.y):
         # The tolerated gap lets y lie beside the one answer, whose neighbourhood it is that counts.
         facts = _facts_at(model, p, x, lower.y, lower, deadline)
     if facts is None or facts.y is None:
@@ -293,13 +287,13 @@ def _study(
     return unique, facts
 
 
-def _is_as_exact(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, answer: np.ndarray) -> bool:
+def _is_as_exact(judged: Judged, x: np.ndarray, y: np.ndarray, answer: np.ndarray) -> bool:
     """Whether y keeps the lower rows as well as a solver's answer, with a g that is no larger.
 
     Where g is flat around its minimiser, an interior-point answer lies beside it by the root of the
     solver's tolerance, and a point that was found exactly must not be exchanged for it.
     """
-    model, p = problem.plain_model, problem.parameter_values()
+    model, p = judged.model, judged.p
 
     def exactness(point: np.ndarray) -> tuple[float, float]:
         rows = model.lower_in.values(x, point, p), np.abs(model.lower_eq.values(x, point, p))
@@ -361,58 +355,36 @@ def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:
     return convex_objective(model, p) is not None
 
 
-def _follower_gaps(problem: BilevelProblem, best: Point, values: list[float]) -> dict[str, float]:
+def _follower_gaps(judged: Judged, best: Point, values: list[float]) -> dict[str, float]:
     """Each follower's own gap to the best point, relative to its value there, by its name."""
+    problem, unit = judged.problem, min(judged.unit_g, 1.0)
     with kept_values(problem.variables):
         best.assign()
         best_values = follower_values(problem.followers)
     return {
-        follower_name(problem.followers, k): (value - best_value) / (1 + abs(best_value))
+        follower_name(problem.followers, k): (value - best_value) / (unit + abs(best_value))
         for k, (value, best_value) in enumerate(zip(values, best_values, strict=True))
     }
 
 
-def _violation(constraints: list[Constraint], variables: tuple[cp.Variable, ...]) -> _Violation:
-    """The largest violation of a constraint, or of an attribute, at the variables' values."""
-    worst, label = 0.0, ""
-    for constraint in constraints:
-        violation = float(np.max(constraint.violation(), initial=0.0))
-        relative = violation / _size(constraint.variables())
-        if not relative <= worst:
-            worst, label = relative, f"{shorten(constraint, 60)!r} is violated by {violation:.3g}"
-    for variable in variables:
-        if not has_attributes(variable):
-            continue
-        distance = float(np.abs(variable.project(variable.value) - variable.value).max(initial=0))
-        if not distance / _size([variable]) <= worst:
-            worst = distance / _size([variable])
-            label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"
-    return _Violation(worst, label)
-
-
-def _size(variables: Sequence[cp.Variable]) -> float:
-    sizes = (float(np.abs(dense(variable.value)).max(initial=0)) for variable in variables)
-    return 1 + max(sizes, default=0.0)
-
-
-def _gap_unit(problem: BilevelProblem, x: np.ndarray, y: np.ndarray, value: float) -> float:
+def _gap_unit(judged: Judged, x: np.ndarray, y: np.ndarray, value: float) -> float:
     """What a lower gap is compared with: the optimal value, or how much g varies if that is less.
 
     A large constant in g would otherwise hide every gap. The unit is no smaller than what the accuracy
     of the optimal value allows.
     """
     size = 1 + abs(value)
-    change = variation(problem.plain_model, x, y, problem.parameter_values())
+    change = variation(judged.model, x, y, judged.p)
     return size if change == 0 else float(np.clip(change, ACCURATE * size, size))
 
 
-def _is_another_answer(problem: BilevelProblem, point: Point, lower: LowerCheck) -> bool:
+def _is_another_answer(judged: Judged, point: Point, lower: LowerCheck) -> bool:
     """Whether y lies visibly away from the one minimiser that the lower level has."""
     if lower.y is None or not lower.is_proven:
         return False
     if np.abs(point.y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
         return False
-    model, p = problem.plain_model, problem.parameter_values()
+    model, p = judged.model, judged.p
     return bool(looks_unique(model, p, point.x, lower.y, model.split_duals(lower.duals)))
 
 

@@ -24,7 +24,6 @@ from blomodel.solvers.clarabel import tolerance_options
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
-    from blomodel.problem import BilevelProblem
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
 TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
@@ -44,18 +43,18 @@ class LowerCheck:
 
 
 def check_lower(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, deadline: Deadline = NEVER
+    model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, deadline: Deadline = NEVER
 ) -> LowerCheck:
     """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
 
     Where its convexity is not certain: by local searches, one of them from ``y``, of which there are few
     after ``deadline``. Which solver the user prefers makes no difference to cvxpy and Clarabel here.
     """
-    model, stated = problem.plain_model, problem.plain_chain.end
+    stated = model.statement
     values = stated.levels.x.unpack(x).values()
     substitute = Substitution(stated.levels.upper, [*map(cp.Constant, values)])
     # A solver's tolerances are absolute for small objectives: bring such a one to size.
-    size = variation(model, x, y, problem.parameter_values())
+    size = variation(model, x, y, p)
     factor = 1.0 / size if 0 < size < SMALL else 1.0
     level = stated.lower
     objective = cp.Minimize(factor * level.sign * substitute(level.objective.args[0]))
@@ -70,7 +69,7 @@ def check_lower(
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
-    return _search_lower(problem, x, y, deadline)
+    return _search_lower(model, p, x, y, deadline)
 
 
 def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
@@ -82,10 +81,9 @@ def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> floa
 
 
 def _search_lower(
-    problem: BilevelProblem, x: np.ndarray, y: np.ndarray, deadline: Deadline
+    model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, deadline: Deadline
 ) -> LowerCheck:
     """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
-    model, p = problem.plain_model, problem.parameter_values()
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9, deadline=deadline)
     by = "the exact quadratic form of the lower level"
     if is_proven and not model.is_convex_below:

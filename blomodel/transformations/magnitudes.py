@@ -78,6 +78,7 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     if found is None:
         return None
     sizes = _within_ranges(found[:n_z], low, high)
+    sizes[np.concatenate([model.integer_x, model.integer_y])] = 0.0  # whole numbers stay whole
     # Rows may be flat in the middle, as a square is: one more look, a size away from it.
     away = np.clip(middle + np.exp2(sizes), low, high)
     beside = [_Line.of(rows, (away[:n_x], away[n_x:], p)) for rows in kinds]

@@ -152,7 +152,10 @@ def _factors(
     """What to multiply each constraint with, in its shape; a cone's rows by one number."""
     factors = []
     for position, constraint in enumerate(constraints):
-        for rows, sizes in ((inequalities, found.scaled_rows[kind]), (equalities, found.scaled_rows[kind + 1])):
+        for rows, sizes in (
+            (inequalities, found.scaled_rows[kind]),
+            (equalities, found.scaled_rows[kind + 1]),
+        ):
             if position not in rows.slices:
                 continue
             own = np.round(sizes[rows.slices[position]].clip(-LARGEST, LARGEST))
@@ -178,7 +181,9 @@ def _reason(found: Magnitudes, model: Model) -> str:
     parts = []
     far = int(np.abs(found.variables).argmax()) if found.variables.size else 0
     if found.variables.size and abs(found.variables[far]) > FAR:
-        parts.append(f"'{entry_name(model, far)}' is counted in units of {2.0 ** round(found.variables[far]):.3g}")
+        parts.append(
+            f"'{entry_name(model, far)}' is counted in units of {2.0 ** round(found.variables[far]):.3g}"
+        )
     labels = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
     worst = [(float(np.abs(sizes).max(initial=0.0)), k) for k, sizes in enumerate(found.rows)]
     size, kind = max(worst)

@@ -83,9 +83,7 @@ class _InUnits(Applied):
         return self.lower * value
 
 
-def objective_units(
-    model: Model, p: np.ndarray, sizes: np.ndarray | None = None
-) -> tuple[float, float]:
+def objective_units(model: Model, p: np.ndarray, sizes: np.ndarray | None = None) -> tuple[float, float]:
     """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done.
 
     ``sizes``: units of the variables x, then y, if they are not counted in the stated ones.

@@ -1,0 +1,156 @@
+"""The problem as it is judged: what was stated, in units in which tolerances mean something.
+
+Where nothing is far from one this is the problem itself. Elsewhere variables, rows and objectives are
+counted in their own sizes (``transformations.scales`` and ``units``): a violation of a row that was
+multiplied by 1e-9 is then as large as that of the row itself. Points, values, multipliers and texts come
+back as they were stated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.constraint import Constraint
+
+from blomodel.basics.arrays import dense
+from blomodel.basics.kept_values import kept_values
+from blomodel.compiler.expressions.attributes import has_attributes
+from blomodel.declare.point import Point
+from blomodel.text.shorten import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blomodel.declare.statement import Statement
+    from blomodel.model.model import Model
+    from blomodel.problem import BilevelProblem
+    from blomodel.transformations.chain import Chain
+
+
+@dataclass(frozen=True)
+class Violation:
+    """By how much constraints are violated at a point."""
+
+    relative: float  # to 1 + the largest entry of the constraint's own variables
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A problem, the units in which it is judged, and its model in these units.
+
+    Attributes
+    ----------
+    problem : BilevelProblem
+    chain : Chain
+        From the problem as it was stated.
+    model : Model
+    p : array
+        Values of the parameters.
+    """
+
+    problem: BilevelProblem
+    chain: Chain
+    model: Model
+    p: np.ndarray
+
+    @classmethod
+    def of(cls, problem: BilevelProblem) -> Judged:
+        """The problem in the units in which it is solved, unless the user has asked for these."""
+        chain, model = problem.judged_chain, problem.judged_model
+        return cls(problem, chain, model, problem.parameter_values())
+
+    @property
+    def statement(self) -> Statement:
+        """Both levels in the units of judgement."""
+        return self.chain.end
+
+    @property
+    def is_as_stated(self) -> bool:
+        """Whether nothing is counted in other units."""
+        return self.chain is self.problem.plain_chain
+
+    def forward(self, point: Point) -> Point:
+        """A point of ``problem.levels`` in the units of judgement."""
+        if self.is_as_stated:
+            return Point(self.statement.levels, point.x, point.y)
+        return self.chain.forward(point, self.p)
+
+    def invert(self, point: Point) -> Point:
+        """The point as it was stated."""
+        if self.is_as_stated:
+            return Point(self.problem.levels, point.x, point.y)
+        return self.chain.invert(point)
+
+    def invert_x(self, x: np.ndarray) -> np.ndarray:
+        """Upper variables, or a move of theirs, as they were stated."""
+        return x if self.is_as_stated else self.chain.invert_upper(x)
+
+    def invert_y(self, point: Point, y: np.ndarray) -> np.ndarray:
+        """A lower answer beside a point, as it was stated."""
+        return self.invert(Point(point.levels, point.x, y)).y
+
+    @property
+    def unit_f(self) -> float:
+        """What the upper objective is divided by."""
+        return self.chain.invert_value(1.0)
+
+    @property
+    def unit_g(self) -> float:
+        """What the lower objective is divided by."""
+        return self.chain.invert_lower_value(1.0)
+
+    def violations(self, point: Point) -> tuple[Violation, Violation]:
+        """Of the upper and of the lower constraints, attributes included.
+
+        The stated variables hold the point, which is in the units of judgement.
+        """
+        problem, statement = self.problem, self.statement
+        levels = problem.levels
+        if self.is_as_stated:
+            return (
+                _violation(problem.constraints, problem.constraints, levels.upper),
+                _violation(problem.lower.constraints, problem.lower.constraints, levels.lower),
+            )
+        # What attributes demand are rows at the end of the constraints.
+        pairs = (
+            (statement.upper_constraints, problem.constraints),
+            (statement.lower.constraints, problem.lower.constraints),
+        )
+        with kept_values([*statement.levels.upper, *statement.levels.lower]):
+            point.assign()
+            found = []
+            for rows, names in pairs:
+                shown = [*names, *rows[len(names) :]]
+                found.append(_violation(rows, shown, ()))
+        return found[0], found[1]
+
+
+def _violation(
+    constraints: Sequence[Constraint], shown: Sequence[Constraint], variables: Sequence[cp.Variable]
+) -> Violation:
+    """The largest violation of a constraint, or of an attribute, at the variables' values."""
+    worst, label = 0.0, ""
+    for constraint, name in zip(constraints, shown, strict=True):
+        violation = float(np.max(constraint.violation(), initial=0.0))
+        relative = violation / _size(constraint.variables())
+        if not relative <= worst:
+            own = "" if constraint is name else " in its own units"
+            worst = relative
+            label = f"{shorten(name, 60)!r} is violated by {violation:.3g}{own}"
+    for variable in variables:
+        if not has_attributes(variable):
+            continue
+        distance = float(np.abs(variable.project(variable.value) - variable.value).max(initial=0))
+        if not distance / _size([variable]) <= worst:
+            worst = distance / _size([variable])
+            label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"
+    return Violation(worst, label)
+
+
+def _size(variables: Sequence[cp.Variable]) -> float:
+    sizes = (float(np.abs(dense(variable.value)).max(initial=0)) for variable in variables)
+    return 1 + max(sizes, default=0.0)
