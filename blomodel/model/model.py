@@ -415,17 +415,17 @@ class Model:
     @cached_property
     def g_is_quadratic(self) -> bool:
         """Whether the lower objective is quadratic in (x, y) together."""
-        return self._is_jointly_quadratic(self.g)
+        return self.is_jointly_quadratic(self.g)
 
     @cached_property
     def f_is_quadratic(self) -> bool:
         """Whether the upper objective is quadratic in (x, y) together."""
-        return self._is_jointly_quadratic(self.f)
+        return self.is_jointly_quadratic(self.f)
 
     @cached_property
     def is_linear_quadratic(self) -> bool:
         """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
-        return self.has_linear_kkt and self._is_jointly_quadratic(self.f)
+        return self.has_linear_kkt and self.is_jointly_quadratic(self.f)
 
     @cached_property
     def has_linear_kkt(self) -> bool:
@@ -445,7 +445,8 @@ class Model:
         return self.upper_in.is_affine and self.upper_eq.is_affine
 
     @staticmethod
-    def _is_jointly_quadratic(tape: Tape) -> bool:
+    def is_jointly_quadratic(tape: Tape) -> bool:
+        """Whether a scalar function is quadratic in (x, y), with second derivatives that are numbers."""
         in_y = polynomial(tape, variable="y", coefficient="x")
         in_x = polynomial(tape, variable="x", coefficient="y")
         return bool(

@@ -30,6 +30,7 @@ from blomodel.methods.portfolio.steps import (
     PenaltyFromTheEnd,
     Rescue,
 )
+from blomodel.methods.portfolio.tangent_bound import TangentBound
 from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
 from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
@@ -45,6 +46,7 @@ MEMBERS: tuple[type[Step], ...] = (
     TreeBeforeSearch,
     LowerAnswer,
     AnswerDescents,
+    TangentBound,
     SampleOfPhi,
     EarlyRelaxedComplementarity,
     *SEARCHES,

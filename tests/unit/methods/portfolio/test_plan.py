@@ -65,6 +65,7 @@ TREE, SMOOTHED, CUTS = "tree over KKT pieces", "smoothed lower level", "value cu
 PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
 LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
 PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementarity"
+TANGENTS = "tangents of f"
 AROUND, CHOICE = "searches around the best", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
@@ -93,11 +94,11 @@ PROBLEMS = {
     ),
     "exponentials": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.sum(cp.exp(y))),
-        [PHI, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, TANGENTS, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
     ),
-    "norms": (lambda: group_lasso(6), [PHI, SAMPLE, LOOP, POLISH, CUTS, CHOICE]),
-    "many norms": (lambda: group_lasso(120), [PHI, SAMPLE, LOOP, CHOICE]),
-    "matrix below": (matrix_below, [SAMPLE, PENALTY, CUTS, CHOICE]),
+    "norms": (lambda: group_lasso(6), [PHI, TANGENTS, SAMPLE, LOOP, POLISH, CUTS, CHOICE]),
+    "many norms": (lambda: group_lasso(120), [PHI, TANGENTS, SAMPLE, LOOP, CHOICE]),
+    "matrix below": (matrix_below, [TANGENTS, SAMPLE, PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
     "nonconvex below": (nonconvex_below, [SAMPLE, CUTS]),
 }

@@ -1,0 +1,50 @@
+"""The step of ``auto`` that bounds f by its tangents, where f is convex in x and y together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
+from blomodel.methods.portfolio.step import Outlook, Share, Step
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.tangents import Tangents
+from blomodel.structure.joint_convexity import JointConvexity
+
+NEAR = 1e-2  # relative: a bound so near to the best value may yet meet a better one
+
+
+@dataclass(frozen=True)
+class TangentBound(Step):
+    """What the upper level could wish for, as a bound."""
+
+    name = "tangents of f"
+    may_prove = True
+    share = Share(part=0.1)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> TangentBound | None:
+        """Where f is convex in x and y together, and no tree over pieces bounds it anyway."""
+        model = situation.model
+        if situation.objective is not None or model.x.size == 0:
+            return None
+        return cls() if JointConvexity(model, situation.p).holds_for(model.f_expression) else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "f is convex in x and y together, so its tangents at the best point bound it over both "
+            "levels' constraints by linear programs; where that meets the value, it is proven"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Bound f from the best point; again at the next level where little is missing."""
+        bound = run.once(Tangents, lambda: Tangents(run)).bound_at_the_best()
+        if bound > run.bound:
+            run.bound, run.bound_source = bound, "tangents over both levels' constraints"
+        if is_proven_best(run):
+            return Outlook.SETTLED
+        best = run.best()
+        may_yet = best is None or best.value - bound <= NEAR * (1 + abs(best.value))
+        return Outlook.MORE if may_yet else Outlook.DONE
