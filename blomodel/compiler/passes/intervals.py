@@ -37,6 +37,12 @@ def intervals(tape: Tape, bounds: Mapping[str, tuple[Any, Any]]) -> Interval:
     bounds : dict
         Block name to (lower, upper), numbers or vectors; a block not named may be anything.
     """
+    low, high = node_intervals(tape, bounds)[tape.output]
+    return low.copy(), high.copy()
+
+
+def node_intervals(tape: Tape, bounds: Mapping[str, tuple[Any, Any]]) -> list[Interval]:
+    """The same for every node of the tape."""
     known: list[Interval] = []
     with np.errstate(all="ignore"):
         for node in tape.nodes:
@@ -52,8 +58,7 @@ def intervals(tape: Tape, bounds: Mapping[str, tuple[Any, Any]]) -> Interval:
                 low = np.where(np.isnan(low), -np.inf, low)
                 high = np.where(np.isnan(high), np.inf, high)
                 known.append((_spread(low, (node.size,)), _spread(high, (node.size,))))
-    low, high = known[tape.output]
-    return low.copy(), high.copy()
+    return known
 
 
 def _spread(values: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,225 @@
+r"""A relaxation of a bilevel problem whose global minimum bounds the upper objective from below.
+
+It holds both levels' constraints and three kinds of conditions that every lower minimiser satisfies:
+
+- With c the lower inequalities and h the equalities, a minimiser has multipliers with
+
+  .. math:: \lambda_0 \nabla_y g + \lambda\cdot\nabla_y c + \mu\cdot\nabla_y h = 0, \quad
+            0 \le \lambda \perp -c \ge 0, \quad \lambda_0 + \sum_{c_i \text{ not affine}} \lambda_i = 1.
+
+  These conditions (Fritz John) need no qualification, whatever the curvature, where g, c and h have
+  gradients. Rows that are affine in y need not enter the sum, so that :math:`\lambda_0 = 1` where all are:
+  then they are the KKT conditions. With equations that are not affine the squares of :math:`\mu` enter.
+- Where the statement itself holds the lower level's multipliers, its pairs of row and multiplier.
+- For a lower point :math:`y_k(x)` that is known: some lower row excludes it at x, or
+  :math:`g(x, y) \le g(x, y_k(x))`. Where lower equations are affine, :math:`y_k` moves with x along them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from blomodel.basics.memory import remembered
+from blomodel.compiler.passes.dependence import dependence
+from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.compiler.passes.smoothness import is_smooth
+from blomodel.compiler.tape import Tape
+from blomodel.errors import ModelError
+from blomodel.model.model import Model
+from blomodel.model.rows import Rows
+from blomodel.solvers.scip import ScipProgram
+from blomodel.solvers.scip_expressions import Formula, UntranslatableError, is_number
+
+Array = np.ndarray
+CUT_SLACK = 1e-8  # relative to 1 + |g|: what the violation of a lower point's own rows may be worth
+
+
+@dataclass(frozen=True, eq=False)
+class LowerPoint:
+    """A point of the lower level at ``x``, which stands for others at other x."""
+
+    x: Array
+    y: Array
+
+
+class BoundingProblem:
+    """The relaxation of one model at given parameters.
+
+    Attributes
+    ----------
+    has_conditions : bool
+        Whether the multipliers of the lower level are among the unknowns.
+    why_no_conditions : str
+        What keeps them out.
+    """
+
+    def __init__(self, model: Model, p: Array) -> None:
+        self.model, self.p = model, p
+        self.n_x, self.n_y = model.x.size, model.y.size
+        self.why_no_conditions = _why_no_conditions(model, p)
+        self.has_conditions = not self.why_no_conditions
+        self._inputs: dict[str, Any] = {}
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether every point of the relaxation is bilevel feasible, without any lower point."""
+        model = self.model
+        if not model.is_convex_below:
+            return False
+        if not model.conditions.multipliers_are_unknowns:
+            return True
+        return self.has_conditions and bool(np.all(self._affine_in) and np.all(self._affine_eq))
+
+    @cached_property
+    def _affine_in(self) -> Array:
+        return _is_affine_in_y(self.model.lower_in.tape)
+
+    @cached_property
+    def _affine_eq(self) -> Array:
+        return _is_affine_in_y(self.model.lower_eq.tape)
+
+    def program(self, lower_points: Sequence[LowerPoint] = ()) -> ScipProgram:
+        """The relaxation with a cut for each lower point; its first variables are x and y."""
+        model = self.model
+        program = ScipProgram()
+        x = program.variables(*model.bounds(self.p), model.integer_x)
+        y = program.variables(*model.y_bounds, model.integer_y)
+        self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}
+        for rows in (model.upper_in, model.upper_eq):
+            add = program.at_most_zero if rows is model.upper_in else program.equal_zero
+            add(program.formulas(rows.tape, self._inputs))
+        program.equal_zero(program.formulas(model.lower_eq.tape, self._inputs))
+        rows_in = program.formulas(model.lower_in.tape, self._inputs)
+        if not model.conditions.multipliers_are_unknowns:
+            self._add_pairs(program, rows_in)
+        elif self.has_conditions:
+            self._add_conditions(program, rows_in)
+        else:
+            program.at_most_zero(rows_in)
+        if lower_points:
+            self._add_cuts(program, lower_points)
+        (f,) = program.formulas(model.f, self._inputs)
+        program.minimise(f)
+        return program
+
+    def _add_pairs(self, program: ScipProgram, rows: list[Formula]) -> None:
+        """Pairs of a row and a multiplier that y holds."""
+        conditions = self.model.conditions
+        partner = dict(zip(conditions.rows, conditions.columns, strict=True))
+        unknowns = [*self._inputs["x"], *self._inputs["y"]]
+        program.at_most_zero([row for k, row in enumerate(rows) if k not in partner])
+        for k, column in partner.items():
+            program.one_is_zero(program.slack_of(rows[k]), unknowns[column])
+
+    def _add_conditions(self, program: ScipProgram, rows: list[Formula]) -> None:
+        """Multipliers, the gradient of the Lagrangian, and complementarity."""
+        model = self.model
+        n_in, n_eq = len(rows), len(model.lower_eq)
+        counted = ~self._affine_in
+        counts_equations = not np.all(self._affine_eq)
+        if counts_equations:
+            counted = np.ones(n_in, dtype=bool)
+        is_normal = not counted.any() and not counts_equations
+        multipliers = program.variables(np.zeros(n_in), np.where(counted, 1.0, np.inf))
+        end = 1.0 if counts_equations else np.inf
+        of_equations = program.variables(np.full(n_eq, -end), np.full(n_eq, end))
+        weight: Any = 1.0
+        if not is_normal:
+            (weight,) = program.variables(np.zeros(1), np.ones(1))
+            total = weight + sum(multipliers[k] for k in np.flatnonzero(counted))
+            if counts_equations:
+                total = total + sum(factor * factor for factor in of_equations)
+            program.equal_zero([total - 1.0])
+        gradient = model.lagrangian_gradient
+        weights = [weight, *multipliers, *of_equations]
+        inputs = {**self._inputs, gradient.input_names[-1]: weights}
+        program.equal_zero(program.formulas(gradient, inputs))
+        for row, multiplier in zip(rows, multipliers, strict=True):
+            program.one_is_zero(program.slack_of(row), multiplier)
+
+    def _add_cuts(self, program: ScipProgram, lower_points: Sequence[LowerPoint]) -> None:
+        model = self.model
+        (g,) = program.formulas(model.g, self._inputs)
+        own_value = program.named(g, at_least=True)
+        for point in lower_points:
+            moved = {**self._inputs, "y": self._moved(point)}
+            (value,) = program.formulas(model.g, moved)
+            scale = 1 + abs(float(model.g(point.x, point.y, self.p)[0]))
+            excluding = [-row for row in program.formulas(model.lower_in.tape, moved)]
+            options = [row for row in excluding if not is_number(row)]
+            program.one_holds([own_value - value - CUT_SLACK * scale, *options])
+
+    def _moved(self, point: LowerPoint) -> list[Formula]:
+        """The lower point as it moves with x, along affine lower equations."""
+        model = self.model
+        y: list[Formula] = [float(value) for value in point.y]
+        if not len(model.lower_eq):
+            return y
+        slopes = model.lower_eq.linearise(point.x, point.y, self.p)
+        moves = -np.linalg.pinv(slopes.in_y.toarray()) @ slopes.in_x.toarray()
+        moves[np.abs(moves) < 1e-14] = 0.0
+        for row, column in zip(*np.nonzero(moves), strict=True):
+            step = float(moves[row, column])
+            y[row] = y[row] + step * (self._inputs["x"][column] - float(point.x[column]))
+        return y
+
+    @cached_property
+    def takes_lower_points(self) -> bool:
+        """Whether a lower point at one x tells anything about others."""
+        model = self.model
+        if not model.conditions.multipliers_are_unknowns or model.lower_in.spectral:
+            return False
+        holds_x = _holds(model.lower_eq, "x")
+        return not holds_x or model.lower_eq.is_affine
+
+    @cached_property
+    def coupled_rows(self) -> Array:
+        """Which lower inequalities hold x, so that they may exclude a lower point elsewhere."""
+        tape = self.model.lower_in.tape
+        if tape is None:
+            return np.zeros(0, dtype=bool)
+        return dependence(tape, "x").any(axis=1)
+
+
+def _holds(rows: Rows, name: str) -> bool:
+    return rows.tape is not None and rows.tape.depends_on(name)
+
+
+def _is_affine_in_y(tape: Tape | None) -> Array:
+    if tape is None:
+        return np.zeros(0, dtype=bool)
+    return np.asarray(polynomial(tape, variable="y", coefficient="x").degree <= 1)
+
+
+def _why_no_conditions(model: Model, p: Array) -> str:
+    """What keeps the gradient of the lower Lagrangian out of the relaxation."""
+    if not model.conditions.multipliers_are_unknowns:
+        return "the lower level's own rows hold its multipliers"
+    if model.integer_y.any():
+        return "the lower level has integer variables"
+    if not model.has_smooth_kkt:
+        return "the lower level has matrix inequalities"
+    ranges = {"x": model.bounds(p), "y": model.y_bounds, "p": (p, p)}
+    for tape in (model.g, model.lower_in.tape, model.lower_eq.tape):
+        if tape is not None and not is_smooth(tape, "y", ranges):
+            return "the lower level may have no gradient somewhere"
+    return ""
+
+
+@remembered
+def why_no_bounds(model: Model) -> str | None:
+    """What keeps SCIP from a model: a function or a kind of row; None where nothing does."""
+    if model.upper_in.spectral or model.lower_in.spectral:
+        return "it has matrix inequalities"
+    try:
+        BoundingProblem(model, np.zeros(model.p.size)).program()
+    except UntranslatableError as error:
+        return str(error)
+    except ModelError as error:
+        return str(error)
+    return None

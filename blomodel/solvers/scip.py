@@ -1,0 +1,251 @@
+"""SCIP: global optima and bounds of nonlinear mixed-integer programs, by spatial branch and bound.
+
+pyscipopt is imported when it is first used. A program is stated once, row by row, and may then be solved
+in portions of nodes: SCIP goes on where it ended. Bounds that leave this file are lowered by a stated
+slack for the tolerances with which SCIP works.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.compiler.tape import Tape
+from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.choice import count
+from blomodel.solvers.scip_expressions import Formula, formulas, is_number
+
+Array = np.ndarray
+
+FEASIBLE = 1e-8  # violation of a row that SCIP may leave
+BOUND_SLACK = 1e-6  # relative: what SCIP's tolerances may have raised a bound by
+INFINITE = 1e20  # SCIP's word for infinity
+WHOLE = 1e9  # beyond it a bound of a variable is as good as none
+HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
+_OPTIONS: dict[str, Any] = {
+    "numerics/feastol": FEASIBLE,
+    "numerics/dualfeastol": 1e-9,
+    "misc/catchctrlc": True,  # a Ctrl-C ends the search, and is raised afterwards
+    "misc/usesymmetry": 0,
+    "lp/threads": 1,
+}
+
+
+def is_installed() -> bool:
+    """Whether SCIP's Python package is there; it is not imported for that."""
+    return importlib.util.find_spec("pyscipopt") is not None
+
+
+@dataclass(frozen=True)
+class ScipAnswer:
+    """What a portion of the search has found.
+
+    Attributes
+    ----------
+    status : InnerStatus
+        OPTIMAL once the search has ended, INACCURATE where a limit came first and there is a point,
+        FAILED where there is none yet.
+    value : float
+        Of the best point; infinite without one.
+    bound : float
+        No point has a smaller objective; lowered by the slack for SCIP's tolerances.
+    point : array or None
+        Values of the variables that were asked for.
+    nodes : int
+        Of the whole search so far.
+    """
+
+    status: InnerStatus
+    value: float
+    bound: float
+    point: Array | None
+    nodes: int
+
+
+def safe_bound(bound: float) -> float:
+    """A bound of SCIP's less what its tolerances may have raised it by."""
+    if bound >= INFINITE:
+        return math.inf
+    return -math.inf if bound <= -INFINITE else bound - BOUND_SLACK * (1 + abs(bound))
+
+
+class ScipProgram:
+    """Variables, rows and an objective, as SCIP holds them."""
+
+    def __init__(self) -> None:
+        import pyscipopt
+
+        self._scip: Any = pyscipopt.Model()
+        self._scip.hideOutput()
+        for name, value in _OPTIONS.items():
+            self._scip.setParam(name, value)
+        self._variables: list[Any] = []  # the first ones are those a point is made of
+        self._is_contradictory = False
+
+    # -- stating ---------------------------------------------------------------------------------
+
+    def variables(self, low: Array, high: Array, is_integer: Array | None = None) -> list[Any]:
+        """New variables between bounds, which may be infinite."""
+        whole = np.zeros(len(low), dtype=bool) if is_integer is None else is_integer
+        made = [
+            self._scip.addVar(
+                vtype="I" if is_whole else "C",
+                lb=float(math.ceil(least - FEASIBLE) if is_whole else least) if least > -WHOLE else None,
+                ub=float(math.floor(most + FEASIBLE) if is_whole else most) if most < WHOLE else None,
+            )
+            for least, most, is_whole in zip(low, high, whole, strict=True)
+        ]
+        self._variables += made
+        return made
+
+    def formulas(self, tape: Tape | None, inputs: Mapping[str, Sequence[Formula]]) -> list[Formula]:
+        """The outputs of a tape in terms of variables."""
+        return [] if tape is None else formulas(tape, inputs)
+
+    def at_most_zero(self, rows: Iterable[Formula]) -> None:
+        """Rows ``<= 0``."""
+        for row in rows:
+            if is_number(row):
+                self._is_contradictory |= not row <= HOPELESS
+            else:
+                self._scip.addCons(row <= 0.0)
+
+    def equal_zero(self, rows: Iterable[Formula]) -> None:
+        """Rows ``== 0``."""
+        for row in rows:
+            if is_number(row):
+                self._is_contradictory |= not abs(row) <= HOPELESS
+            else:
+                self._scip.addCons(row == 0.0)
+
+    def named(self, formula: Formula, *, at_least: bool = False) -> Any:
+        """A variable that equals a formula, or is at least as large."""
+        variable = self._scip.addVar(lb=None, ub=None)
+        self._scip.addCons(variable >= formula if at_least else variable == formula)
+        return variable
+
+    def slack_of(self, row: Formula) -> Any:
+        """A nonnegative variable by which a row ``<= 0`` is below zero."""
+        if is_number(row):
+            self._is_contradictory |= not row <= HOPELESS
+            return self._scip.addVar(lb=max(-row, 0.0), ub=max(-row, 0.0))
+        slack = self._scip.addVar(lb=0.0, ub=None)
+        self._scip.addCons(row + slack == 0.0)
+        return slack
+
+    def one_is_zero(self, first: Any, second: Any) -> None:
+        """Of two nonnegative variables one must vanish."""
+        self._scip.addConsSOS1([first, second])
+
+    def one_holds(self, rows: Sequence[Formula]) -> None:
+        """One of several rows is ``<= 0``, at least."""
+        numbers = [row for row in rows if is_number(row)]
+        others = [row for row in rows if not is_number(row)]
+        if any(row <= 0.0 for row in numbers):
+            return
+        if len(others) <= 1:
+            self.at_most_zero(others or [math.inf])
+            return
+        switches = []
+        for row in others:
+            switch = self._scip.addVar(vtype="B")
+            self._scip.addConsIndicator(self.named(row) <= 0.0, binvar=switch)
+            switches.append(switch)
+        self._scip.addCons(sum(switches[1:], switches[0]) >= 1.0)
+
+    def minimise(self, objective: Formula) -> None:
+        """State the objective; a variable stands for it where it is not linear."""
+        is_linear = not is_number(objective) and getattr(objective, "terms", None) is not None
+        if is_linear and objective.degree() <= 1:
+            self._scip.setObjective(objective)
+        elif is_number(objective):
+            self._scip.setObjective(self.named(objective))
+        else:
+            self._scip.setObjective(self.named(objective, at_least=True))
+
+    # -- solving ---------------------------------------------------------------------------------
+
+    def start_from(self, values: Array) -> None:
+        """Values of the first variables, from which SCIP completes a first point if it can."""
+        solution = self._scip.createPartialSol()
+        for variable, value in zip(self._variables, values, strict=False):
+            self._scip.setSolVal(solution, variable, float(value))
+        self._scip.addSol(solution)
+
+    def solve(
+        self,
+        n_values: int,
+        *,
+        max_nodes: float = math.inf,
+        gap: float = 0.0,
+        enough: float = math.inf,
+        cutoff: float = math.inf,
+        deadline: Deadline = NEVER,
+    ) -> ScipAnswer:
+        """Branch until the bound meets the best point, or a limit is reached.
+
+        Parameters
+        ----------
+        n_values : int
+            How many of the first variables the point shall hold.
+        max_nodes : float
+            Of this portion.
+        gap : float
+            Relative difference of value and bound at which the search ends.
+        enough : float
+            A bound that is large enough.
+        cutoff : float
+            Points that are not better than this are of no interest.
+        deadline : Deadline
+        """
+        scip = self._scip
+        if self._is_contradictory:
+            return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, math.inf, None, 0)
+        done = scip.getNTotalNodes() if scip.getStageName() in ("SOLVING", "SOLVED") else 0
+        scip.setParam("limits/totalnodes", -1 if math.isinf(max_nodes) else int(done + max_nodes))
+        scip.setParam("limits/gap", gap)
+        if math.isfinite(enough):
+            scip.setParam("limits/dual", enough + BOUND_SLACK * (1 + 2 * abs(enough)))
+        seconds = scip.getSolvingTime() + max(deadline.remaining, 0.0)
+        scip.setParam("limits/time", INFINITE if deadline.is_never else seconds)
+        if math.isfinite(cutoff):
+            scip.setObjlimit(cutoff)
+        scip.optimize()
+        count("scip")
+        return self._answer(n_values, cutoff)
+
+    def _answer(self, n_values: int, cutoff: float) -> ScipAnswer:
+        scip = self._scip
+        status = scip.getStatus()
+        if status == "userinterrupt":
+            raise KeyboardInterrupt
+        nodes = int(scip.getNTotalNodes())
+        if status == "infeasible":
+            # Nothing at all, or nothing below the cutoff.
+            return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, safe_bound(cutoff), None, nodes)
+        if status in ("unbounded", "inforunbd"):
+            return ScipAnswer(InnerStatus.UNBOUNDED, -math.inf, -math.inf, None, nodes)
+        bound = safe_bound(min(scip.getDualbound(), cutoff))
+        if not scip.getNSols():
+            return ScipAnswer(InnerStatus.FAILED, math.inf, bound, None, nodes)
+        best = scip.getBestSol()
+        point = np.array([scip.getSolVal(best, v) for v in self._variables[:n_values]])
+        ended = status in ("optimal", "gaplimit")
+        return ScipAnswer(
+            InnerStatus.OPTIMAL if ended else InnerStatus.INACCURATE,
+            float(scip.getPrimalbound()),
+            bound,
+            point,
+            nodes,
+        )
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether a further portion would go on with the search."""
+        return str(self._scip.getStageName()) in ("PROBLEM", "SOLVING", "PRESOLVED", "TRANSFORMED")

@@ -1,0 +1,340 @@
+"""From tapes to SCIP's expressions: every output of a tape as a formula in SCIP's variables.
+
+The formulas say the same as the tape on its domain. Kinks become absolute values, which SCIP knows;
+what it has no word for is refused by name, since a guess could end up in a proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from blomodel.compiler.tape import Node, Tape, unknown_instruction
+from blomodel.errors import ModelError
+from blomodel.kernels import machine as op
+
+Formula = Any  # a number or an expression of pyscipopt
+MOST_TERMS = 3000  # of a product that is multiplied out; beyond it the product stays one
+EXPANDED_POWER = 2  # quadratic forms are multiplied out, whose curvature SCIP then sees
+
+
+class UntranslatableError(ModelError):
+    """A function for which SCIP has no word."""
+
+
+def formulas(tape: Tape, inputs: Mapping[str, Sequence[Formula]]) -> list[Formula]:
+    """The outputs of a tape as formulas.
+
+    Parameters
+    ----------
+    tape : Tape
+    inputs : mapping
+        Numbers, variables or formulas for every entry of each block.
+
+    Raises
+    ------
+    UntranslatableError
+        Where a function has no counterpart.
+    """
+    known: list[list[Formula]] = []
+    for node in tape.nodes:
+        if node.op == op.INPUT:
+            known.append(list(inputs[tape.input_names[node.data]]))
+        elif node.op == op.CONSTANT:
+            known.append([float(value) for value in node.data])
+        else:
+            found = _propagate(node, [known[arg] for arg in node.args])
+            known.append([_plain(value) for value in found])
+    return known[tape.output]
+
+
+def is_number(value: Formula) -> bool:
+    """Whether a formula holds no variable."""
+    return isinstance(value, float | int)
+
+
+def _plain(value: Formula) -> Formula:
+    """A polynomial without vanished terms; a number where no variable is left."""
+    if isinstance(value, float | int | np.floating):
+        return float(value)
+    terms = getattr(value, "terms", None)
+    if terms is None or all(terms.values()):
+        return value
+    from pyscipopt import Expr
+
+    kept = {term: factor for term, factor in terms.items() if factor}
+    if not any(len(term) for term in kept):
+        return float(sum(kept.values()))
+    return Expr(kept)
+
+
+# One instruction
+
+
+def _propagate(node: Node, args: list[list[Formula]]) -> list[Formula]:
+    if node.op in op.UNARY:
+        return [_unary(node.op, value) for value in args[0]]
+    if node.op in op.BINARY:
+        left, right = (_repeated(arg, node.size) for arg in args)
+        return [_binary(node.op, a, b) for a, b in zip(left, right, strict=True)]
+    if node.op == op.FILL:
+        return _repeated(args[0], node.size)
+    if node.op == op.FREEZE:
+        return args[0]
+    if node.op == op.SELECT:
+        return _select(node, args)
+    if node.op == op.MATMUL:
+        return _matmul(node, *args)
+    if node.op == op.SPARSE:
+        return _sparse(node, args[0])
+    if node.op in op.SEGMENTS:
+        return _runs(node, args[0])
+    raise unknown_instruction(node.op, "the translation to SCIP")
+
+
+def _repeated(values: list[Formula], size: int) -> list[Formula]:
+    return values * size if len(values) == 1 and size != 1 else values
+
+
+def _refuse(opcode: int) -> UntranslatableError:
+    name = op.NAMES[opcode].lower().replace("_", " ")
+    return UntranslatableError(f"SCIP has no word for the function {name!r}")
+
+
+def _exp(value: Formula) -> Formula:
+    from pyscipopt import exp
+
+    if is_number(value):
+        with np.errstate(over="ignore"):
+            return float(np.exp(value))
+    return exp(value)
+
+
+def _log(value: Formula) -> Formula:
+    from pyscipopt import log
+
+    if is_number(value):
+        return math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan)
+    return log(value)
+
+
+def _sqrt(value: Formula) -> Formula:
+    from pyscipopt import sqrt
+
+    if is_number(value):
+        return math.sqrt(value) if value >= 0 else math.nan
+    return sqrt(value)
+
+
+def _sin(value: Formula) -> Formula:
+    from pyscipopt import sin
+
+    return math.sin(value) if is_number(value) else sin(value)
+
+
+def _cos(value: Formula) -> Formula:
+    from pyscipopt import cos
+
+    return math.cos(value) if is_number(value) else cos(value)
+
+
+def _divide(a: Formula, b: Formula) -> Formula:
+    if is_number(b):
+        return a / b if b else math.nan
+    return 0.0 if is_number(a) and a == 0.0 else a / b
+
+
+def _tanh(value: Formula) -> Formula:
+    return 1.0 - _divide(2.0, _exp(2.0 * value) + 1.0)
+
+
+def _asinh(value: Formula) -> Formula:
+    return _log(value + _sqrt(value * value + 1.0))
+
+
+def _atanh(value: Formula) -> Formula:
+    return 0.5 * _log(_divide(1.0 + value, 1.0 - value))
+
+
+_UNARY: dict[int, Callable[[Formula], Formula]] = {
+    op.NEG: lambda a: -a,
+    op.EXP: _exp,
+    op.LOG: _log,
+    op.LOG1P: lambda a: _log(1.0 + a),
+    op.SIN: _sin,
+    op.COS: _cos,
+    op.TAN: lambda a: _divide(_sin(a), _cos(a)),
+    op.SINH: lambda a: 0.5 * (_exp(a) - _exp(-a)),
+    op.COSH: lambda a: 0.5 * (_exp(a) + _exp(-a)),
+    op.TANH: _tanh,
+    op.ASINH: _asinh,
+    op.ATANH: _atanh,
+    op.SQRT: _sqrt,
+    op.ABS: abs,
+    op.SOFTPLUS: lambda a: _log(1.0 + _exp(a)),
+    op.SIGMOID: lambda a: _divide(1.0, 1.0 + _exp(-a)),
+    op.ENTR: lambda a: -_product(a, _log(a)),
+}
+
+
+def _unary(opcode: int, value: Formula) -> Formula:
+    if opcode in _UNARY:
+        if opcode == op.ENTR and is_number(value) and value == 0.0:
+            return 0.0
+        return _UNARY[opcode](value)
+    if is_number(value) and opcode == op.SIGN:
+        return float(np.sign(value))
+    raise _refuse(opcode)
+
+
+def _binary(opcode: int, a: Formula, b: Formula) -> Formula:
+    if opcode == op.ADD:
+        return a + b
+    if opcode == op.SUB:
+        return a - b
+    if opcode == op.MUL:
+        return _product(a, b)
+    if opcode == op.DIV:
+        return _divide(a, b)
+    if opcode == op.POWER:
+        return _power(a, b)
+    if opcode in (op.MAXIMUM, op.MINIMUM):
+        return _largest(a, b, 1.0 if opcode == op.MAXIMUM else -1.0)
+    if opcode == op.REL_ENTR:  # x log(x / y)
+        return _product(a, _log(a)) - _product(a, _log(b))
+    if is_number(a) and is_number(b):
+        if opcode == op.SAFE_DIV:
+            return a / b if a else 0.0
+        if opcode == op.GREATER_EQUAL:
+            return float(a >= b)
+    raise _refuse(opcode)
+
+
+def _largest(a: Formula, b: Formula, sign: float) -> Formula:
+    if is_number(a) and is_number(b):
+        return max(a, b) if sign > 0 else min(a, b)
+    return 0.5 * (a + b) + 0.5 * sign * abs(a - b)
+
+
+def _n_terms(value: Formula) -> int:
+    return len(getattr(value, "terms", ())) or 1
+
+
+def _product(a: Formula, b: Formula) -> Formula:
+    for one, other in ((a, b), (b, a)):
+        if is_number(one):
+            return 0.0 if one == 0.0 else one * other
+    if _n_terms(a) * _n_terms(b) > MOST_TERMS:
+        return _kept_whole(a) * b
+    return a * b
+
+
+def _kept_whole(value: Formula) -> Formula:
+    """A polynomial as a tree, which products and powers do not multiply out."""
+    from pyscipopt.scip import buildGenExprObj
+
+    return buildGenExprObj(value) if getattr(value, "terms", None) is not None else value
+
+
+def _power(base: Formula, exponent: Formula) -> Formula:
+    if not is_number(exponent):
+        if is_number(base) and base > 0:
+            return _exp(math.log(base) * exponent)
+        return _exp(_product(exponent, _log(base)))
+    if is_number(base):
+        with np.errstate(all="ignore"):
+            return float(np.power(base, exponent))
+    if exponent == 0.0:
+        return 1.0
+    if exponent == 1.0:
+        return base
+    if exponent == 0.5:
+        return _sqrt(base)
+    is_whole = exponent == int(exponent)
+    if is_whole and 0 < exponent <= EXPANDED_POWER and _n_terms(base) ** 2 <= MOST_TERMS:
+        return base * base
+    power = int(exponent) if is_whole else exponent
+    return _kept_whole(base) ** power
+
+
+# Sums, selections, runs and products with matrices
+
+
+def _sum(values: Sequence[Formula]) -> Formula:
+    from pyscipopt import quicksum
+
+    numbers = sum(value for value in values if is_number(value))
+    others = [value for value in values if not is_number(value)]
+    if not others:
+        return float(numbers)
+    total = others[0] if len(others) == 1 else quicksum(others)
+    return total + numbers if numbers else total
+
+
+def _select(node: Node, args: list[list[Formula]]) -> list[Formula]:
+    source, target = node.data
+    together = [value for arg in args for value in arg]
+    chosen = [together[place] for place in source]
+    if target is None:
+        return chosen
+    parts: list[list[Formula]] = [[] for _ in range(node.size)]
+    for value, place in zip(chosen, target, strict=True):
+        parts[place].append(value)
+    return [_sum(part) for part in parts]
+
+
+def _runs(node: Node, values: list[Formula]) -> list[Formula]:
+    count, length, k = node.data
+    runs = [values[number * length : (number + 1) * length] for number in range(count)]
+    if node.op == op.SUM:
+        return [_sum(run) for run in runs]
+    if node.op == op.NORM:
+        return [_sqrt(_sum([_product(value, value) for value in run])) for run in runs]
+    if node.op == op.SEGMENT_MAX:
+        found = []
+        for run in runs:
+            largest = run[0]
+            for value in run[1:]:
+                largest = _largest(largest, value, 1.0)
+            found.append(largest)
+        return found
+    if node.op == op.CUMSUM:
+        sums: list[Formula] = []
+        for run in runs:
+            ordered = run[::-1] if k else run
+            steps = [_sum(ordered[: end + 1]) for end in range(length)]
+            sums += steps[::-1] if k else steps
+        return sums
+    raise _refuse(node.op)
+
+
+def _matmul(node: Node, left: list[Formula], right: list[Formula]) -> list[Formula]:
+    m, k, n, transposed = node.data
+    is_left, is_right = transposed % 2 == 1, (transposed >> 1) % 2 == 1
+
+    def a(row: int, inner: int) -> Formula:
+        return left[row * k + inner] if is_left else left[inner * m + row]
+
+    def b(inner: int, column: int) -> Formula:
+        return right[inner * n + column] if is_right else right[column * k + inner]
+
+    return [
+        _sum([_product(a(row, inner), b(inner, column)) for inner in range(k)])
+        for column in range(n)
+        for row in range(m)
+    ]
+
+
+def _sparse(node: Node, values: list[Formula]) -> list[Formula]:
+    matrix, columns = node.data
+    csr, found = matrix.csr, []
+    for column in range(columns):
+        part = values[column * matrix.shape[1] : (column + 1) * matrix.shape[1]]
+        for row in range(matrix.shape[0]):
+            where = slice(csr.indptr[row], csr.indptr[row + 1])
+            pairs = zip(csr.data[where], csr.indices[where], strict=True)
+            found.append(_sum([_product(float(entry), part[place]) for entry, place in pairs]))
+    return found
