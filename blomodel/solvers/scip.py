@@ -23,14 +23,14 @@ from blomodel.solvers.scip_expressions import Formula, formulas, is_number
 
 Array = np.ndarray
 
-FEASIBLE = 1e-8  # violation of a row that SCIP may leave
+FEASIBLE = 1e-7  # violation of a row that SCIP may leave; LPs below are ten times as exact
 BOUND_SLACK = 1e-6  # relative: what SCIP's tolerances may have raised a bound by
 INFINITE = 1e20  # SCIP's word for infinity
 WHOLE = 1e9  # beyond it a bound of a variable is as good as none
 HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
 _OPTIONS: dict[str, Any] = {
     "numerics/feastol": FEASIBLE,
-    "numerics/dualfeastol": 1e-9,
+    "numerics/dualfeastol": 1e-7,
     "misc/catchctrlc": True,  # a Ctrl-C ends the search, and is raised afterwards
     "misc/usesymmetry": 0,
     "lp/threads": 1,

@@ -1,0 +1,167 @@
+"""Global bounds in rounds: relax the bilevel problem, ask the lower level, cut what it would leave."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.pieces import answer_below
+from blomodel.model.global_lower import GlobalLower
+from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
+from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.scip import ScipAnswer, ScipProgram
+
+Array = np.ndarray
+
+INNER_GAP = 0.3  # share of the wanted gap to which each relaxation is solved
+HALF_WAY = 0.5  # of what the lower level can gain: what a lower point inside may give away
+SAME_POINT = 1e-9  # relative: a relaxed point that comes back has nothing new to tell
+MOST_POINTS = 60  # cuts; each has a disjunction, which the relaxation must branch on
+KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
+
+
+class Bounding:
+    """One search; it may be interrupted after any number of nodes and gone on with.
+
+    Parameters
+    ----------
+    run : Run
+    gap : float
+        Relative difference of value and bound at which the search ends.
+    """
+
+    def __init__(self, run: Run, gap: float) -> None:
+        self.gap = gap
+        self.problem = BoundingProblem(run.model, run.p)
+        self.lower = GlobalLower(run.model)
+        self.points: list[LowerPoint] = []
+        self.nodes = 0
+        self.bound = -math.inf
+        self.has_ended = False  # more effort would do no more
+        self._program: ScipProgram | None = None
+        self._asked: set[bytes] = set()
+
+    def go_on(self, run: Run, max_nodes: float) -> bool:
+        """Branch so many nodes, over several rounds if need be; whether value and bound have met."""
+        last = self.nodes + max_nodes
+        while not self.is_settled(run) and not self.has_ended and self.nodes < last:
+            run.check_limits()
+            answer = self._relax(run, last - self.nodes)
+            self._record(run, answer)
+            run.check_limits()
+            if answer.status is InnerStatus.UNBOUNDED:
+                self.has_ended = True
+            elif answer.status is InnerStatus.INFEASIBLE:
+                self._program = None
+                if run.best() is None and answer.bound == math.inf:
+                    run.is_infeasible = self.has_ended = True
+                    run.note("the relaxation of the bilevel problem has no point")
+            elif answer.point is not None and not self.is_settled(run):
+                self._look_below(run, answer)
+        return self.is_settled(run)
+
+    def is_settled(self, run: Run) -> bool:
+        """Whether no point can be better than the best one by more than the gap."""
+        best = run.best()
+        return best is not None and run.bound >= best.value - self.gap * (1 + abs(best.value))
+
+    def _relax(self, run: Run, nodes: float) -> ScipAnswer:
+        """A portion of the search for the relaxation's minimum."""
+        best = run.best()
+        enough = cutoff = math.inf
+        if self._program is None:
+            self._program, self._before = self.problem.program(self.points), 0
+            if best is not None:
+                self._program.start_from(np.concatenate([best.x, best.y]))
+        if best is not None:
+            enough = best.value - INNER_GAP * self.gap * (1 + abs(best.value))
+            # The best point itself stays below the cutoff, so that SCIP may start from it.
+            cutoff = best.value + INNER_GAP * self.gap * (1 + abs(best.value))
+        answer = self._program.solve(
+            self.problem.n_x + self.problem.n_y,
+            max_nodes=nodes,
+            gap=INNER_GAP * self.gap,
+            enough=enough,
+            cutoff=cutoff,
+            deadline=run.deadline,
+        )
+        self.nodes += max(answer.nodes - self._before, 1)
+        self._before = answer.nodes
+        return answer
+
+    def _record(self, run: Run, answer: ScipAnswer) -> None:
+        self.bound = max(self.bound, answer.bound)
+        best = run.best()
+        bound = self.bound if best is None else min(self.bound, best.value)
+        if math.isfinite(bound) and bound > run.bound:
+            run.bound = bound
+            run.bound_source = self.source
+        if best is not None:
+            run.step(value=best.value, gap=best.gap)
+
+    @property
+    def source(self) -> str:
+        """What the bound rests on, for a person."""
+        what = "both levels' constraints"
+        if self.problem.has_conditions:
+            what = "the lower level's optimality conditions"
+        if self.points:
+            what += f" and {len(self.points)} lower point{'s' if len(self.points) > 1 else ''}"
+        return f"branch and bound by SCIP over {what}, {self.nodes} nodes"
+
+    # -- the lower level at a relaxed point --------------------------------------------------------
+
+    def _look_below(self, run: Run, answer: ScipAnswer) -> None:
+        """Propose what the lower level answers at a relaxed point; keep a lower point as a cut."""
+        assert answer.point is not None
+        model, p = run.model, run.p
+        x, y = np.split(answer.point, [self.problem.n_x])
+        x = np.clip(np.where(model.integer_x, np.round(x), x), *model.bounds(p))
+        y = np.clip(np.where(model.integer_y, np.round(y), y), *model.y_bounds)
+        has_ended = answer.status is InnerStatus.OPTIMAL
+        key = np.concatenate([x, y]).tobytes()
+        if key in self._asked and not has_ended:
+            return  # the same point as before: only branching helps
+        is_new = key not in self._asked
+        self._asked.add(key)
+        below, is_sure = self.lower.solve(x, p, y, run.deadline)
+        if below.has_point:
+            self._propose(run, x, y, below.y, below.value, is_sure)
+        if self.is_settled(run):
+            return
+        if not below.has_point:
+            self.has_ended = has_ended  # nothing is known that would cut this x
+            return
+        gain = float(model.g(x, y, p)[0]) - below.value
+        may_cut = self.problem.takes_lower_points and len(self.points) < MOST_POINTS
+        if may_cut and gain > KEPT_GAIN * (1 + abs(below.value)) and is_new:
+            self.points.append(LowerPoint(x, self._inner_point(run, x, below.y, below.value, gain)))
+            self._program = None  # the next round begins with the new cut
+        elif has_ended:
+            self.has_ended = True
+
+    def _propose(
+        self, run: Run, x: Array, y: Array, own: Array, value: float, is_sure: bool
+    ) -> None:
+        """Points at x: the relaxed y, the lower level's own, and its best minimiser for f."""
+        model, p = run.model, run.p
+        if model.is_convex_below and not model.integer_y.any():
+            answer_below(run, x, y)
+            return
+        run.propose(x, y, "relaxation")
+        run.propose(x, own, "lower answer at the relaxation's x")
+        if is_sure:
+            chosen = self.lower.choose(x, p, value, run.deadline)
+            if chosen is not None:
+                run.propose(x, chosen, "best lower minimiser at the relaxation's x")
+
+    def _inner_point(self, run: Run, x: Array, y: Array, value: float, gain: float) -> Array:
+        """A lower point nearly as good as the best, away from rows that exclude it beside x."""
+        coupled = self.problem.coupled_rows
+        if not coupled.any():
+            return y
+        level = value + HALF_WAY * gain
+        inside = self.lower.inside(x, run.p, level, coupled, run.deadline)
+        return y if inside is None else inside

@@ -1,0 +1,148 @@
+"""The lower level at one x, solved globally: a value with a bound, whatever its curvature."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.compiler.tape import Tape
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.scip import ScipAnswer, ScipProgram, is_installed
+from blomodel.solvers.scip_expressions import UntranslatableError, is_number
+
+if TYPE_CHECKING:
+    from blomodel.model.model import Model
+
+Array = np.ndarray
+
+MOST_NODES = 2000  # for one lower answer
+SURE = 1e-6  # relative: what a lower answer may be above the proven bound
+LEVEL = 1e-7  # relative: what may be above the lower value and still count as a lower minimiser
+DEEPEST = 1.0  # of a point inside the lower rows
+FEW_NODES = 50  # for a point that need not be the best
+
+
+class GlobalLower:
+    """Minimises over the lower constraints at fixed x by SCIP's branch and bound."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def prove(
+        self, x: Array, p: Array, answer: Answer, deadline: Deadline = NEVER, nodes: float = MOST_NODES
+    ) -> tuple[float, Array | None]:
+        """A lower bound of v(x), and a point that is better than ``answer`` if there is one.
+
+        ``answer`` is an answer of local searches: if nothing lies clearly below its value, it is proven.
+        """
+        if not is_installed():
+            return -math.inf, None
+        value = answer.value if answer.has_point else math.inf
+        try:
+            program = self._program(x, p, self.model.g)
+        except UntranslatableError:
+            return -math.inf, None
+        sure = value - SURE * (1 + abs(value)) / 2 if math.isfinite(value) else math.inf
+        found = program.solve(
+            self.model.y.size, max_nodes=nodes, gap=SURE / 4, enough=sure, cutoff=sure, deadline=deadline
+        )
+        return found.bound, self._in_bounds(found.point)
+
+    def solve(
+        self, x: Array, p: Array, near: Array, deadline: Deadline = NEVER, nodes: float = MOST_NODES
+    ) -> tuple[Answer, bool]:
+        """The lower answer at x by local searches, improved until a bound proves it, and whether it did."""
+        model = self.model
+        answer, is_proven = model.solve_lower(x, p, near, deadline=deadline)
+        for _ in range(3):
+            if is_proven and answer.status is not InnerStatus.FAILED:
+                return answer, True
+            bound, better = self.prove(x, p, answer, deadline, nodes)
+            if better is None:
+                if answer.has_point:
+                    return answer, answer.value - bound <= SURE * (1 + abs(answer.value))
+                # Nothing at all: an infinite bound says that there is no lower point.
+                return answer, bound == math.inf
+            answer = self._polished(x, p, better, deadline)
+        return answer, False
+
+    def _polished(self, x: Array, p: Array, y: Array, deadline: Deadline) -> Answer:
+        """A local search from a point that branch and bound has found; the point itself at worst."""
+        model = self.model
+        value = float(model.g(x, y, p)[0])
+        if not model.integer_y.any():
+            searched, _ = model.solve_lower(x, p, y, deadline=deadline)
+            if searched.has_point and searched.value <= value:
+                return searched
+        return Answer(InnerStatus.OPTIMAL, value, y, solver="scip")
+
+    def choose(
+        self, x: Array, p: Array, value: float, deadline: Deadline = NEVER, nodes: float = MOST_NODES
+    ) -> Array | None:
+        """Of all lower minimisers at x the one that the upper level likes best.
+
+        Those count whose g is not above ``value`` by more than a tiny part.
+        """
+        model = self.model
+        try:
+            program = self._program(x, p, model.f)
+            inputs = self._inputs
+            for rows, add in (
+                (model.upper_in, program.at_most_zero),
+                (model.upper_eq, program.equal_zero),
+            ):
+                add(program.formulas(rows.tape, inputs))
+            (g,) = program.formulas(model.g, inputs)
+        except UntranslatableError:
+            return None
+        program.at_most_zero([g - value - LEVEL * (1 + abs(value))])
+        return self._in_bounds(self._few(program, nodes, deadline).point)
+
+    def inside(
+        self, x: Array, p: Array, level: float, coupled: Array, deadline: Deadline = NEVER
+    ) -> Array | None:
+        """A lower point at x with g at most ``level`` that keeps a distance from the given rows."""
+        model = self.model
+        program = ScipProgram()
+        y = program.variables(*model.y_bounds, model.integer_y)
+        (depth,) = program.variables(np.zeros(1), np.full(1, DEEPEST))
+        inputs = {"x": list(map(float, x)), "y": y, "p": list(map(float, p))}
+        try:
+            program.equal_zero(program.formulas(model.lower_eq.tape, inputs))
+            rows = program.formulas(model.lower_in.tape, inputs)
+            (g,) = program.formulas(model.g, inputs)
+        except UntranslatableError:
+            return None
+        program.at_most_zero(
+            [row + depth if k and not is_number(row) else row for row, k in zip(rows, coupled, strict=True)]
+        )
+        program.at_most_zero([g - level])
+        program.minimise(-1.0 * depth)
+        return self._in_bounds(self._few(program, FEW_NODES, deadline, size=model.y.size).point)
+
+    def _few(
+        self, program: ScipProgram, nodes: float, deadline: Deadline, size: int | None = None
+    ) -> ScipAnswer:
+        size = self.model.y.size if size is None else size
+        return program.solve(size, max_nodes=nodes, gap=1e-6, deadline=deadline)
+
+    def _program(self, x: Array, p: Array, objective: Tape) -> ScipProgram:
+        model = self.model
+        program = ScipProgram()
+        y = program.variables(*model.y_bounds, model.integer_y)
+        self._inputs: dict[str, Any] = {"x": list(map(float, x)), "y": y, "p": list(map(float, p))}
+        program.at_most_zero(program.formulas(model.lower_in.tape, self._inputs))
+        program.equal_zero(program.formulas(model.lower_eq.tape, self._inputs))
+        (value,) = program.formulas(objective, self._inputs)
+        program.minimise(value)
+        return program
+
+    def _in_bounds(self, y: Array | None) -> Array | None:
+        """SCIP's point without what its tolerance has added beyond the bounds."""
+        if y is None:
+            return None
+        whole = self.model.integer_y
+        return np.clip(np.where(whole, np.round(y), y), *self.model.y_bounds)
