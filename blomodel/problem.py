@@ -278,6 +278,7 @@ class BilevelProblem:
         time_limit: float | None = None,
         max_iterations: int | None = None,
         tolerance: float = 1e-6,
+        optimality_gap: float = 1e-4,
         seed: int = 0,
         n_jobs: int = 1,
         solver: str | None = None,
@@ -297,6 +298,9 @@ class BilevelProblem:
             When reached, the best point so far is certified and returned.
         tolerance : float
             Largest relative violation and lower gap of an acceptable answer.
+        optimality_gap : float
+            Largest difference of value and bound, relative to 1 + abs(bound), at which an answer is called
+            ``optimal``.
         seed : int
             Of the start points; the same seed gives the same answer.
         n_jobs : int
@@ -336,6 +340,7 @@ class BilevelProblem:
                 time_limit=time_limit,
                 max_iterations=max_iterations,
                 tolerance=tolerance,
+                optimality_gap=optimality_gap,
                 seed=seed,
                 n_jobs=n_jobs,
                 choice=choice,

@@ -40,6 +40,10 @@ class Certificate:
         Largest relative first-order decrease of f over the pieces that meet here; None: not known.
     bound : float or None
         No bilevel feasible point has a better upper objective than this.
+    bound_source : str
+        What the bound rests on.
+    optimality_gap : float
+        ``gap`` up to which the claim is that the point is optimal.
     multipliers : dict
         Lower constraints' multipliers at x, by position.
     follower_gaps : dict
@@ -69,6 +73,7 @@ class Certificate:
     bound: float | None
     bound_source: str
     tolerance: float
+    optimality_gap: float
     checked_by: str
     reasons: tuple[str, ...]
     multipliers: dict[int, np.ndarray] = field(repr=False)
@@ -77,6 +82,11 @@ class Certificate:
     tolerated_by: str = ""
     descent: np.ndarray | None = field(default=None, repr=False)
     y: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much the objective is worse than the bound, relative to 1 + abs(bound); None: no bound."""
+        return None if self.bound is None else abs(self.objective - self.bound) / (1 + abs(self.bound))
 
     @property
     def hidden(self) -> float:

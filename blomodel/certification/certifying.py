@@ -20,6 +20,7 @@ from blomodel.certification.surroundings import Place, look_around
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point, read_level
+from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.solvers.answer import InnerStatus
@@ -58,6 +59,7 @@ def certify_point(
     point: Point,
     *,
     tolerance: float,
+    optimality_gap: float = OPTIMALITY_GAP,
     bound: float | None = None,
     bound_source: str = "",
     deadline: Deadline = NEVER,
@@ -74,10 +76,11 @@ def certify_point(
     reasons = _objections(judged, checks, tolerance)
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
-    tolerated, descent, exact_y = None, None, None
+    tolerated, descent, exact_y, distance = None, None, None, None
     if accepted:
         sign, least = problem.sign / judged.unit_f, None if bound is None else bound / judged.unit_f
-        reached = least is not None and sign * checks.objective - least <= tolerance * (1 + abs(least))
+        room = np.inf if least is None else sign * checks.objective - least
+        reached = least is not None and room <= optimality_gap * (1 + abs(least))
         size = point.x.size + judged.model.lower_size
         if reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
             unique, facts = None, LocalFacts(None, False, "the bound settles it")
@@ -99,7 +102,7 @@ def certify_point(
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
         distance = None if least is None else (value - least) / (1 + abs(least))
-        claim, reasons = _claim(facts, lower, distance, tolerance, bound_source)
+        claim, reasons = _claim(facts, lower, distance, optimality_gap, bound_source)
     return Certificate(
         claim=claim,
         accepted=accepted,
@@ -113,6 +116,8 @@ def certify_point(
         bound=None if bound is None or not np.isfinite(bound) else problem.sign * bound,
         bound_source=bound_source if bound is not None and np.isfinite(bound) else "",
         tolerance=tolerance,
+        gap=None if distance is None or not np.isfinite(distance) else distance,
+        optimality_gap=optimality_gap,
         checked_by=lower.checked_by,
         reasons=tuple(reasons),
         multipliers=_multipliers(judged, point, lower),
@@ -135,7 +140,7 @@ def _tolerated(
 ) -> Tolerated | None:
     """f over the lower answers that the tolerance allows."""
     lower, point = checks.lower, checks.point
-    if not lower.is_proven or lower.y is None:
+    if not lower.is_convex or lower.y is None:
         return None
     unit = _gap_unit(judged, point.x, point.y, lower.value)
     return tolerated_answers(
@@ -237,7 +242,7 @@ def _claim(
     facts: LocalFacts,
     lower: LowerCheck,
     distance: float | None,
-    tolerance: float,
+    optimality_gap: float,
     bound_source: str,
 ) -> tuple[Status, list[str]]:
     """The strongest claim about a feasible and lower-optimal point, and why.
@@ -254,9 +259,9 @@ def _claim(
         ]
     if distance is not None and distance < -CONTRADICTION:
         return modest, [f"f is better than the bound from {bound_source}, so that one must be wrong"]
-    if distance is not None and distance <= tolerance:
+    if distance is not None and distance <= optimality_gap:
         return Status.OPTIMAL, [f"the bound from {bound_source} is reached"]
-    if facts.is_local_optimum:
+    if facts.is_local_optimum and lower.is_convex:
         return Status.LOCALLY_OPTIMAL, [facts.reason]
     return modest, [facts.reason]
 
@@ -271,18 +276,18 @@ def _study(
     if deadline.remaining < GRACE:
         deadline = Deadline.after(GRACE)
     facts = None
-    is_beside = lower.is_proven and lower.y is not None and _is_another(y, lower.y)
+    is_beside = lower.is_convex and lower.y is not None and _is_another(y, lower.y)
     if is_beside and lower.y is not None and not _is_as_exact(judged, x, y, lower.y):
         # The tolerated gap lets y lie beside the one answer, whose neighbourhood it is that counts.
         facts = _facts_at(model, p, x, lower.y, lower, deadline)
     if facts is None or facts.y is None:
         facts = _facts_at(model, p, x, y, lower, deadline)
     unique: bool | None = None
-    if lower.is_proven and facts.y is not None:
+    if lower.is_convex and facts.y is not None:
         unique = True  # a convex program whose optimality conditions settle y
     else:
         unique = looks_unique(model, p, x, y, _sharpest_multipliers(model, p, x, y, lower))
-        if unique and not lower.is_proven:
+        if unique and not lower.is_convex:
             unique = None  # a test of the neighbourhood says nothing about minimisers elsewhere
     return unique, facts
 
@@ -315,7 +320,7 @@ def _facts_at(
     """The neighbourhood of a point, in a model without kinks where its own has some."""
     place = Place(model, p, x, y, _sharpest_multipliers(model, p, x, y, lower))
     manifold = None
-    if lower.is_proven:
+    if lower.is_convex:
         place, manifold = _without_kinks(place)
     facts = study_neighbourhood(
         place.model,
@@ -348,7 +353,7 @@ def _without_kinks(place: Place) -> tuple[Place, Manifold | None]:
 
 
 def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:
-    if not lower.is_proven:
+    if not lower.is_convex:
         return True  # without a proven lower answer only the first-order test counts
     if not limits.CONVEX_PIECES.allows(model.conditions.n_unknowns):
         return False
@@ -380,7 +385,7 @@ def _gap_unit(judged: Judged, x: np.ndarray, y: np.ndarray, value: float) -> flo
 
 def _is_another_answer(judged: Judged, point: Point, lower: LowerCheck) -> bool:
     """Whether y lies visibly away from the one minimiser that the lower level has."""
-    if lower.y is None or not lower.is_proven:
+    if lower.y is None or not lower.is_convex:
         return False
     if np.abs(point.y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
         return False
@@ -397,7 +402,7 @@ def _sharpest_multipliers(
     which rows press at all decides which pieces meet here. ``lower`` is None where the check of the
     lower level did not know the rows of this model.
     """
-    if lower is not None and not lower.is_proven:
+    if lower is not None and not lower.is_convex:
         return model.split_duals(model.multistart.fit_duals(x, y, p))
     checked = model.split_duals(() if lower is None else lower.duals)
     if not model.has_smooth_kkt or not checked.size:

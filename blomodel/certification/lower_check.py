@@ -18,6 +18,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.model.global_lower import GlobalLower
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
@@ -40,6 +41,7 @@ class LowerCheck:
     checked_by: str
     is_proven: bool = True  # False: the value comes from local searches
     reason: str = ""  # why there is no minimiser
+    is_convex: bool = True  # whether it is proven by convexity, which holds at every x
 
 
 def check_lower(
@@ -86,9 +88,13 @@ def _search_lower(
     """v(x) by the compiled lower level: its exact quadratic form, or local searches."""
     answer, is_proven = model.solve_lower(x, p, y, warm=False, accuracy=1e-9, deadline=deadline)
     by = "the exact quadratic form of the lower level"
-    if is_proven and not model.is_convex_below:
-        # Sure at this x, but the tests around it rest on convexity at every x.
-        by, is_proven = answer.solver or by, False
+    # Sure at this x, perhaps, but the tests around it rest on convexity at every x.
+    is_convex = is_proven and model.is_convex_below
+    if not model.is_convex_below:
+        by = answer.solver or by
+        if not is_proven:
+            answer, is_proven = GlobalLower(model).confirm(x, p, answer, deadline)
+            by = "SCIP's branch and bound" if is_proven else f"{answer.solver or by}, not a proof"
     elif is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
     elif is_proven and model.lower_program.kind == "conic":
@@ -97,7 +103,9 @@ def _search_lower(
         by = f"{answer.solver or 'local searches'}, not a proof"
     has_point = answer.status.has_point
     found = answer.y if has_point else None
-    return LowerCheck(answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason)
+    return LowerCheck(
+        answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason, is_convex
+    )
 
 
 def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> LowerCheck | None:

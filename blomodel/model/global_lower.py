@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST_NODES = 2000  # for one lower answer
-SURE = 1e-6  # relative: what a lower answer may be above the proven bound
+SURE = 2e-6  # relative: what a lower answer may be above the proven bound, SCIP's slack included
 LEVEL = 1e-7  # relative: what may be above the lower value and still count as a lower minimiser
 DEEPEST = 1.0  # of a point inside the lower rows
+ROUNDS = 3  # better points than the one that was to be proven
 FEW_NODES = 50  # for a point that need not be the best
 
 
@@ -45,9 +46,9 @@ class GlobalLower:
             program = self._program(x, p, self.model.g)
         except UntranslatableError:
             return -math.inf, None
-        sure = value - SURE * (1 + abs(value)) / 2 if math.isfinite(value) else math.inf
+        sure = value - SURE * (1 + abs(value)) / 4 if math.isfinite(value) else math.inf
         found = program.solve(
-            self.model.y.size, max_nodes=nodes, gap=SURE / 4, enough=sure, cutoff=sure, deadline=deadline
+            self.model.y.size, max_nodes=nodes, gap=SURE / 8, enough=sure, cutoff=sure, deadline=deadline
         )
         return found.bound, self._in_bounds(found.point)
 
@@ -55,17 +56,22 @@ class GlobalLower:
         self, x: Array, p: Array, near: Array, deadline: Deadline = NEVER, nodes: float = MOST_NODES
     ) -> tuple[Answer, bool]:
         """The lower answer at x by local searches, improved until a bound proves it, and whether it did."""
-        model = self.model
-        answer, is_proven = model.solve_lower(x, p, near, deadline=deadline)
-        for _ in range(3):
-            if is_proven and answer.status is not InnerStatus.FAILED:
-                return answer, True
+        answer, is_proven = self.model.solve_lower(x, p, near, deadline=deadline)
+        if is_proven and answer.status is not InnerStatus.FAILED:
+            return answer, True
+        return self.confirm(x, p, answer, deadline, nodes)
+
+    def confirm(
+        self, x: Array, p: Array, answer: Answer, deadline: Deadline = NEVER, nodes: float = MOST_NODES
+    ) -> tuple[Answer, bool]:
+        """The same for an answer that local searches have found."""
+        for _ in range(ROUNDS):
             bound, better = self.prove(x, p, answer, deadline, nodes)
             if better is None:
                 if answer.has_point:
                     return answer, answer.value - bound <= SURE * (1 + abs(answer.value))
-                # Nothing at all: an infinite bound says that there is no lower point.
-                return answer, bound == math.inf
+                # An infinite bound says that there is no lower point at all.
+                return answer, bound == math.inf and answer.status is InnerStatus.INFEASIBLE
             answer = self._polished(x, p, better, deadline)
         return answer, False
 

@@ -138,6 +138,7 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
         problem,
         chain.invert(Point(chain.end.levels, candidate.x, candidate.y)),
         tolerance=run.tolerance,
+        optimality_gap=run.optimality_gap,
         bound=chain.invert_value(bound) if np.isfinite(bound) else None,
         bound_source=source,
         deadline=deadline,

@@ -51,6 +51,7 @@ def solve_problem(
     time_limit: float | None,
     max_iterations: int | None,
     tolerance: float,
+    optimality_gap: float,
     seed: int,
     n_jobs: int,
     choice: SolverChoice,
@@ -62,10 +63,13 @@ def solve_problem(
     check_jobs(n_jobs)
     chosen = create_method(method, settings)
     _check_limits(time_limit, max_iterations, tolerance)
+    if not optimality_gap >= 0:
+        raise UnknownSettingError(f"optimality_gap = {optimality_gap!r} must not be negative.")
     problem.check_data()
     limit = NEVER if time_limit is None else Deadline(began + time_limit)
     stated_settings = {
         "tolerance": tolerance,
+        "optimality_gap": optimality_gap,
         "seed": seed,
         "time_limit": time_limit,
         "max_iterations": max_iterations,
@@ -85,6 +89,7 @@ def solve_problem(
         p=problem.parameter_values(),
         start=_start(problem),
         tolerance=tolerance,
+        optimality_gap=optimality_gap,
         seed=seed,
         deadline=limit,
         max_iterations=max_iterations,

@@ -33,6 +33,7 @@ _OPTIONS: dict[str, Any] = {
     "numerics/dualfeastol": 1e-7,
     "misc/catchctrlc": True,  # a Ctrl-C ends the search, and is raised afterwards
     "misc/usesymmetry": 0,
+    "constraints/nonlinear/tightenlpfeastol": False,  # beyond what its LPs can do it would complain
     "lp/threads": 1,
 }
 

@@ -24,6 +24,7 @@ from blomodel.solvers.choice import NO_PREFERENCE, SolverChoice
 from blomodel.structure.sets import SimpleSet, simple_set
 
 Made = TypeVar("Made")
+OPTIMALITY_GAP = 1e-4  # where the user says nothing
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
@@ -101,6 +102,7 @@ class Run(Findings):
     start: tuple[np.ndarray, np.ndarray | None] | None
     tolerance: float
     seed: int
+    optimality_gap: float = OPTIMALITY_GAP  # relative, between value and bound
     deadline: Deadline = NEVER
     max_iterations: int | None = None
     n_jobs: int = 1

@@ -74,13 +74,13 @@ class Bounding:
         if self._program is None:
             self._program, self._before = self.problem.program(self.points), 0
             if best is not None:
-                self._program.start_from(np.concatenate([best.x, best.y]))
+                self._program.start_from(self.problem.join(best.x, best.y))
         if best is not None:
             enough = best.value - INNER_GAP * self.gap * (1 + abs(best.value))
             # The best point itself stays below the cutoff, so that SCIP may start from it.
             cutoff = best.value + INNER_GAP * self.gap * (1 + abs(best.value))
         answer = self._program.solve(
-            self.problem.n_x + self.problem.n_y,
+            self.problem.n_values,
             max_nodes=nodes,
             gap=INNER_GAP * self.gap,
             enough=enough,
@@ -117,9 +117,7 @@ class Bounding:
         """Propose what the lower level answers at a relaxed point; keep a lower point as a cut."""
         assert answer.point is not None
         model, p = run.model, run.p
-        x, y = np.split(answer.point, [self.problem.n_x])
-        x = np.clip(np.where(model.integer_x, np.round(x), x), *model.bounds(p))
-        y = np.clip(np.where(model.integer_y, np.round(y), y), *model.y_bounds)
+        x, y = self.problem.split(answer.point)
         has_ended = answer.status is InnerStatus.OPTIMAL
         key = np.concatenate([x, y]).tobytes()
         if key in self._asked and not has_ended:

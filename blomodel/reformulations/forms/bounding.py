@@ -34,8 +34,12 @@ from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.solvers.scip import ScipProgram
 from blomodel.solvers.scip_expressions import Formula, UntranslatableError, is_number
+from blomodel.transformations.equivalent import Equivalent
+from blomodel.transformations.kinks import rows_for_kinks
 
 Array = np.ndarray
+NO_GRADIENT = "the lower level may have no gradient somewhere"
+NO_MOVE = 1e-14  # a lower point that moves by less with x stays
 CUT_SLACK = 1e-8  # relative to 1 + |g|: what the violation of a lower point's own rows may be worth
 
 
@@ -60,15 +64,22 @@ class BoundingProblem:
 
     def __init__(self, model: Model, p: Array) -> None:
         self.model, self.p = model, p
-        self.n_x, self.n_y = model.x.size, model.y.size
+        self.equivalent = Equivalent.to_itself(model)
         self.why_no_conditions = _why_no_conditions(model, p)
+        if self.why_no_conditions == NO_GRADIENT:
+            # With variables for its kinks the lower level may have gradients.
+            lifted = rows_for_kinks(model)
+            if not lifted.is_same and not _why_no_conditions(lifted.model, p):
+                self.equivalent, self.why_no_conditions = lifted, ""
+        self.stated = self.equivalent.model
         self.has_conditions = not self.why_no_conditions
-        self._inputs: dict[str, Any] = {}
+        self.n_values = self.stated.x.size + self.stated.y.size
+        self._inputs: dict[str, Any] = {}  # of the model as it is stated for SCIP
 
     @cached_property
     def is_exact(self) -> bool:
         """Whether every point of the relaxation is bilevel feasible, without any lower point."""
-        model = self.model
+        model = self.stated
         if not model.is_convex_below:
             return False
         if not model.conditions.multipliers_are_unknowns:
@@ -77,30 +88,42 @@ class BoundingProblem:
 
     @cached_property
     def _affine_in(self) -> Array:
-        return _is_affine_in_y(self.model.lower_in.tape)
+        return _is_affine_in_y(self.stated.lower_in.tape)
 
     @cached_property
     def _affine_eq(self) -> Array:
-        return _is_affine_in_y(self.model.lower_eq.tape)
+        return _is_affine_in_y(self.stated.lower_eq.tape)
+
+    def split(self, values: Array) -> tuple[Array, Array]:
+        """x and y of the model, from the values of the program's first variables."""
+        x, y = np.split(values, [self.stated.x.size])
+        x, y = x[: self.model.x.size], y[: self.model.y.size]  # variables for kinks come last
+        model = self.model
+        x = np.clip(np.where(model.integer_x, np.round(x), x), *model.bounds(self.p))
+        y = np.clip(np.where(model.integer_y, np.round(y), y), *model.y_bounds)
+        return x, y
+
+    def join(self, x: Array, y: Array) -> Array:
+        """Values of the program's first variables, from a point of the model."""
+        return np.concatenate(self.equivalent.forward(x, y, self.p))
 
     def program(self, lower_points: Sequence[LowerPoint] = ()) -> ScipProgram:
         """The relaxation with a cut for each lower point; its first variables are x and y."""
-        model = self.model
+        model = self.stated
         program = ScipProgram()
         x = program.variables(*model.bounds(self.p), model.integer_x)
         y = program.variables(*model.y_bounds, model.integer_y)
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}
-        for rows in (model.upper_in, model.upper_eq):
-            add = program.at_most_zero if rows is model.upper_in else program.equal_zero
-            add(program.formulas(rows.tape, self._inputs))
+        program.at_most_zero(program.formulas(model.upper_in.tape, self._inputs))
+        program.equal_zero(program.formulas(model.upper_eq.tape, self._inputs))
         program.equal_zero(program.formulas(model.lower_eq.tape, self._inputs))
-        rows_in = program.formulas(model.lower_in.tape, self._inputs)
+        rows = program.formulas(model.lower_in.tape, self._inputs)
         if not model.conditions.multipliers_are_unknowns:
-            self._add_pairs(program, rows_in)
+            self._add_pairs(program, rows)
         elif self.has_conditions:
-            self._add_conditions(program, rows_in)
+            self._add_conditions(program, rows)
         else:
-            program.at_most_zero(rows_in)
+            program.at_most_zero(rows)
         if lower_points:
             self._add_cuts(program, lower_points)
         (f,) = program.formulas(model.f, self._inputs)
@@ -109,7 +132,7 @@ class BoundingProblem:
 
     def _add_pairs(self, program: ScipProgram, rows: list[Formula]) -> None:
         """Pairs of a row and a multiplier that y holds."""
-        conditions = self.model.conditions
+        conditions = self.stated.conditions
         partner = dict(zip(conditions.rows, conditions.columns, strict=True))
         unknowns = [*self._inputs["x"], *self._inputs["y"]]
         program.at_most_zero([row for k, row in enumerate(rows) if k not in partner])
@@ -118,7 +141,7 @@ class BoundingProblem:
 
     def _add_conditions(self, program: ScipProgram, rows: list[Formula]) -> None:
         """Multipliers, the gradient of the Lagrangian, and complementarity."""
-        model = self.model
+        model = self.stated
         n_in, n_eq = len(rows), len(model.lower_eq)
         counted = ~self._affine_in
         counts_equations = not np.all(self._affine_eq)
@@ -144,17 +167,19 @@ class BoundingProblem:
 
     def _add_cuts(self, program: ScipProgram, lower_points: Sequence[LowerPoint]) -> None:
         model = self.model
-        (g,) = program.formulas(model.g, self._inputs)
+        x, y = self._inputs["x"][: model.x.size], self._inputs["y"][: model.y.size]
+        inputs = {**self._inputs, "x": x, "y": y}
+        (g,) = program.formulas(model.g, inputs)
         own_value = program.named(g, at_least=True)
         for point in lower_points:
-            moved = {**self._inputs, "y": self._moved(point)}
+            moved = {**inputs, "y": self._moved(point, x)}
             (value,) = program.formulas(model.g, moved)
             scale = 1 + abs(float(model.g(point.x, point.y, self.p)[0]))
             excluding = [-row for row in program.formulas(model.lower_in.tape, moved)]
             options = [row for row in excluding if not is_number(row)]
             program.one_holds([own_value - value - CUT_SLACK * scale, *options])
 
-    def _moved(self, point: LowerPoint) -> list[Formula]:
+    def _moved(self, point: LowerPoint, x: Sequence[Formula]) -> list[Formula]:
         """The lower point as it moves with x, along affine lower equations."""
         model = self.model
         y: list[Formula] = [float(value) for value in point.y]
@@ -162,10 +187,10 @@ class BoundingProblem:
             return y
         slopes = model.lower_eq.linearise(point.x, point.y, self.p)
         moves = -np.linalg.pinv(slopes.in_y.toarray()) @ slopes.in_x.toarray()
-        moves[np.abs(moves) < 1e-14] = 0.0
+        moves[np.abs(moves) < NO_MOVE] = 0.0
         for row, column in zip(*np.nonzero(moves), strict=True):
             step = float(moves[row, column])
-            y[row] = y[row] + step * (self._inputs["x"][column] - float(point.x[column]))
+            y[row] = y[row] + step * (x[column] - float(point.x[column]))
         return y
 
     @cached_property
@@ -207,7 +232,7 @@ def _why_no_conditions(model: Model, p: Array) -> str:
     ranges = {"x": model.bounds(p), "y": model.y_bounds, "p": (p, p)}
     for tape in (model.g, model.lower_in.tape, model.lower_eq.tape):
         if tape is not None and not is_smooth(tape, "y", ranges):
-            return "the lower level may have no gradient somewhere"
+            return NO_GRADIENT
     return ""
 
 
