@@ -43,7 +43,7 @@ class GlobalLower:
             return -math.inf, None
         value = answer.value if answer.has_point else math.inf
         try:
-            program = self._program(x, p, self.model.g)
+            program = self._program(x, p, self.model.g, finds_points=not answer.has_point)
         except UntranslatableError:
             return -math.inf, None
         sure = value - SURE * (1 + abs(value)) / 4 if math.isfinite(value) else math.inf
@@ -135,9 +135,11 @@ class GlobalLower:
         size = self.model.y.size if size is None else size
         return program.solve(size, max_nodes=nodes, gap=1e-6, deadline=deadline)
 
-    def _program(self, x: Array, p: Array, objective: Tape) -> ScipProgram:
+    def _program(
+        self, x: Array, p: Array, objective: Tape, *, finds_points: bool = True
+    ) -> ScipProgram:
         model = self.model
-        program = ScipProgram()
+        program = ScipProgram(finds_points=finds_points)
         y = program.variables(*model.y_bounds, model.integer_y)
         self._inputs: dict[str, Any] = {"x": list(map(float, x)), "y": y, "p": list(map(float, p))}
         program.at_most_zero(program.formulas(model.lower_in.tape, self._inputs))

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,10 +32,12 @@ BOUND_SLACK = 1e-6  # relative: what SCIP's tolerances may have raised a bound b
 INFINITE = 1e20  # SCIP's word for infinity
 WHOLE = 1e9  # beyond it a bound of a variable is as good as none
 HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
+STACK = 1 << 26  # bytes for SCIP's thread: as much as a main thread has, and more than some systems give
+BETWEEN_LOOKS = 0.1  # seconds
 _OPTIONS: dict[str, Any] = {
     "numerics/feastol": FEASIBLE,
     "numerics/dualfeastol": 1e-7,
-    "misc/catchctrlc": True,  # a Ctrl-C ends the search, and is raised afterwards
+    "misc/catchctrlc": False,  # Python does
     "misc/usesymmetry": 0,
     "constraints/nonlinear/tightenlpfeastol": False,  # beyond what its LPs can do it would complain
     "lp/threads": 1,
@@ -58,8 +64,8 @@ class ScipAnswer:
         No point has a smaller objective; lowered by the slack for SCIP's tolerances.
     point : array or None
         Values of the variables that were asked for.
-    nodes : int
-        Of the whole search so far.
+    nodes, programs : int
+        Nodes and linear programs of the whole search so far.
     """
 
     status: InnerStatus
@@ -67,6 +73,7 @@ class ScipAnswer:
     bound: float
     point: Array | None
     nodes: int
+    programs: int = 0
 
 
 def safe_bound(bound: float) -> float:
@@ -76,16 +83,64 @@ def safe_bound(bound: float) -> float:
     return -math.inf if bound <= -INFINITE else bound - BOUND_SLACK * (1 + abs(bound))
 
 
-class ScipProgram:
-    """Variables, rows and an objective, as SCIP holds them."""
+@lru_cache(maxsize=1)
+def _watch_class() -> Any:
+    """A handler of SCIP's events, made when SCIP is first used."""
+    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
 
-    def __init__(self) -> None:
+    class Watch(Eventhdlr):  # type: ignore[misc]
+        """Counts linear programs, and ends the search after so many."""
+
+        def __init__(self) -> None:
+            self.count, self.most = 0, math.inf
+
+        def eventinit(self) -> None:
+            self.model.catchEvent(SCIP_EVENTTYPE.LPEVENT, self)
+
+        def eventexit(self) -> None:
+            self.model.dropEvent(SCIP_EVENTTYPE.LPEVENT, self)
+
+        def eventexec(self, event: Any) -> None:
+            self.count += 1
+            if self.count >= self.most:
+                self.model.interruptSolve()
+
+    return Watch
+
+
+@lru_cache(maxsize=1)
+def _workshop(process: int) -> ThreadPoolExecutor:
+    """The one thread in which SCIP works in a process: its derivatives allow for few threads only."""
+    before = threading.stack_size(STACK)
+    try:
+        workshop = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scip")
+        workshop.submit(os.getpid).result()  # threads are started with the first work
+    finally:
+        threading.stack_size(before)
+    return workshop
+
+
+class ScipProgram:
+    """Variables, rows and an objective, as SCIP holds them.
+
+    Parameters
+    ----------
+    finds_points : bool
+        Whether to look for good points early. Without, only branching finds some: enough where the
+        question is whether there are any.
+    """
+
+    def __init__(self, *, finds_points: bool = True) -> None:
         import pyscipopt
 
         self._scip: Any = pyscipopt.Model()
         self._scip.hideOutput()
         for name, value in _OPTIONS.items():
             self._scip.setParam(name, value)
+        if not finds_points:
+            self._scip.setHeuristics(pyscipopt.SCIP_PARAMSETTING.OFF)
+        self._watch = _watch_class()()
+        self._scip.includeEventhdlr(self._watch, "watch", "counts linear programs")
         self._variables: list[Any] = []  # the first ones are those a point is made of
         self._is_contradictory = False
 
@@ -184,6 +239,7 @@ class ScipProgram:
         n_values: int,
         *,
         max_nodes: float = math.inf,
+        max_programs: float = math.inf,
         gap: float = 0.0,
         enough: float = math.inf,
         cutoff: float = math.inf,
@@ -195,8 +251,8 @@ class ScipProgram:
         ----------
         n_values : int
             How many of the first variables the point shall hold.
-        max_nodes : float
-            Of this portion.
+        max_nodes, max_programs : float
+            Nodes, and linear programs, of this portion.
         gap : float
             Relative difference of value and bound at which the search ends.
         enough : float
@@ -217,24 +273,35 @@ class ScipProgram:
         scip.setParam("limits/time", INFINITE if deadline.is_never else seconds)
         if math.isfinite(cutoff):
             scip.setObjlimit(cutoff)
-        scip.optimize()
+        self._watch.most = self._watch.count + max_programs
+        self._optimise()
         count("scip")
         return self._answer(n_values, cutoff)
+
+    def _optimise(self) -> None:
+        """Let SCIP work in a thread of its own, so that a Ctrl-C or a limit is noticed here."""
+        work = _workshop(os.getpid()).submit(self._scip.optimizeNogil)
+        try:
+            while not work.done():
+                wait([work], BETWEEN_LOOKS)
+        except BaseException:
+            self._scip.interruptSolve()
+            wait([work])
+            raise
+        work.result()
 
     def _answer(self, n_values: int, cutoff: float) -> ScipAnswer:
         scip = self._scip
         status = scip.getStatus()
-        if status == "userinterrupt":
-            raise KeyboardInterrupt
-        nodes = int(scip.getNTotalNodes())
+        nodes, programs = int(scip.getNTotalNodes()), int(self._watch.count)
         if status == "infeasible":
             # Nothing at all, or nothing below the cutoff.
-            return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, safe_bound(cutoff), None, nodes)
+            return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, safe_bound(cutoff), None, nodes, programs)
         if status in ("unbounded", "inforunbd"):
-            return ScipAnswer(InnerStatus.UNBOUNDED, -math.inf, -math.inf, None, nodes)
+            return ScipAnswer(InnerStatus.UNBOUNDED, -math.inf, -math.inf, None, nodes, programs)
         bound = safe_bound(min(scip.getDualbound(), cutoff))
         if not scip.getNSols():
-            return ScipAnswer(InnerStatus.FAILED, math.inf, bound, None, nodes)
+            return ScipAnswer(InnerStatus.FAILED, math.inf, bound, None, nodes, programs)
         best = scip.getBestSol()
         point = np.array([scip.getSolVal(best, v) for v in self._variables[:n_values]])
         ended = status in ("optimal", "gaplimit")
@@ -244,6 +311,7 @@ class ScipProgram:
             bound,
             point,
             nodes,
+            programs,
         )
 
     @property

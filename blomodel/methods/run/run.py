@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -324,6 +324,14 @@ class Run(Findings):
         """Remember a candidate for the end of the run."""
         if np.isfinite(candidate.value):
             self.candidates.append(candidate)
+
+    def refute(self, candidate: Candidate, lower_value: float) -> None:
+        """Tell that the lower level has a better answer at a candidate's x than was known."""
+        g = float(self.model.g(candidate.x, candidate.y, self.p)[0])
+        gap = (g - lower_value) / (1 + abs(lower_value))
+        self.candidates = [each for each in self.candidates if each is not candidate]
+        self.candidates.append(replace(candidate, gap=gap, bias=np.inf))
+        self._best_of = (0, None)
 
     def measure(
         self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None

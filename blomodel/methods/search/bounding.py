@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from blomodel.methods.run.run import Run
+from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.search.pieces import answer_below
 from blomodel.model.global_lower import GlobalLower
 from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
@@ -37,18 +37,21 @@ class Bounding:
         self.problem = BoundingProblem(run.model, run.p)
         self.lower = GlobalLower(run.model)
         self.points: list[LowerPoint] = []
-        self.nodes = 0
+        self.nodes = self.programs = 0
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
+        self._confirmed: Candidate | None = None
 
-    def go_on(self, run: Run, max_nodes: float) -> bool:
+    def go_on(self, run: Run, max_nodes: float = math.inf, max_programs: float = math.inf) -> bool:
         """Branch so many nodes, over several rounds if need be; whether value and bound have met."""
-        last = self.nodes + max_nodes
-        while not self.is_settled(run) and not self.has_ended and self.nodes < last:
+        last, last_program = self.nodes + max_nodes, self.programs + max_programs
+        while not self.has_ended and self.nodes < last and self.programs < last_program:
             run.check_limits()
-            answer = self._relax(run, last - self.nodes)
+            if self.is_settled(run) and self._is_confirmed(run):
+                break
+            answer = self._relax(run, last - self.nodes, last_program - self.programs)
             self._record(run, answer)
             run.check_limits()
             if answer.status is InnerStatus.UNBOUNDED:
@@ -60,19 +63,38 @@ class Bounding:
                     run.note("the relaxation of the bilevel problem has no point")
             elif answer.point is not None and not self.is_settled(run):
                 self._look_below(run, answer)
-        return self.is_settled(run)
+        return self.is_settled(run) and self._is_confirmed(run)
 
     def is_settled(self, run: Run) -> bool:
         """Whether no point can be better than the best one by more than the gap."""
         best = run.best()
         return best is not None and run.bound >= best.value - self.gap * (1 + abs(best.value))
 
-    def _relax(self, run: Run, nodes: float) -> ScipAnswer:
+    def _is_confirmed(self, run: Run) -> bool:
+        """Whether the lower level keeps the best point; one that it would leave is refuted.
+
+        Where it is not convex, the searches that measured the point may have missed a better answer.
+        """
+        best, model = run.best(), run.model
+        assert best is not None
+        if best is self._confirmed or (model.is_convex_below and not model.integer_y.any()):
+            return True
+        known, _ = run.solve_lower(best.x, best.y)
+        answer, is_sure = self.lower.confirm(best.x, run.p, known, run.deadline)
+        if answer.has_point and answer.value < known.value:
+            run.refute(best, answer.value)
+            self._add_point(run, best.x, best.y, answer.y, answer.value)
+        still = run.best() is best
+        if still and is_sure:
+            self._confirmed = best
+        return still
+
+    def _relax(self, run: Run, nodes: float, programs: float) -> ScipAnswer:
         """A portion of the search for the relaxation's minimum."""
         best = run.best()
         enough = cutoff = math.inf
         if self._program is None:
-            self._program, self._before = self.problem.program(self.points), 0
+            self._program, self._before = self.problem.program(self.points), (0, 0)
             if best is not None:
                 self._program.start_from(self.problem.join(best.x, best.y))
         if best is not None:
@@ -82,13 +104,15 @@ class Bounding:
         answer = self._program.solve(
             self.problem.n_values,
             max_nodes=nodes,
+            max_programs=programs,
             gap=INNER_GAP * self.gap,
             enough=enough,
             cutoff=cutoff,
             deadline=run.deadline,
         )
-        self.nodes += max(answer.nodes - self._before, 1)
-        self._before = answer.nodes
+        self.nodes += max(answer.nodes - self._before[0], 1)
+        self.programs += max(answer.programs - self._before[1], 1)
+        self._before = answer.nodes, answer.programs
         return answer
 
     def _record(self, run: Run, answer: ScipAnswer) -> None:
@@ -132,13 +156,18 @@ class Bounding:
         if not below.has_point:
             self.has_ended = has_ended  # nothing is known that would cut this x
             return
-        gain = float(model.g(x, y, p)[0]) - below.value
-        may_cut = self.problem.takes_lower_points and len(self.points) < MOST_POINTS
-        if may_cut and gain > KEPT_GAIN * (1 + abs(below.value)) and is_new:
-            self.points.append(LowerPoint(x, self._inner_point(run, x, below.y, below.value, gain)))
-            self._program = None  # the next round begins with the new cut
-        elif has_ended:
+        if not (is_new and self._add_point(run, x, y, below.y, below.value)) and has_ended:
             self.has_ended = True
+
+    def _add_point(self, run: Run, x: Array, y: Array, own: Array, value: float) -> bool:
+        """Keep a lower point that is better than y at x; whether there was one to keep."""
+        gain = float(run.model.g(x, y, run.p)[0]) - value
+        may_cut = self.problem.takes_lower_points and len(self.points) < MOST_POINTS
+        if not may_cut or gain <= KEPT_GAIN * (1 + abs(value)):
+            return False
+        self.points.append(LowerPoint(x, self._inner_point(run, x, own, value, gain)))
+        self._program = None  # the next round begins with the new cut
+        return True
 
     def _propose(
         self, run: Run, x: Array, y: Array, own: Array, value: float, is_sure: bool
