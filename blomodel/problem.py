@@ -299,8 +299,8 @@ class BilevelProblem:
         tolerance : float
             Largest relative violation and lower gap of an acceptable answer.
         optimality_gap : float
-            Largest difference of value and bound, relative to 1 + abs(bound), at which an answer is called
-            ``optimal``.
+            Largest difference of value and bound, relative to 1 + abs(bound), at which an answer is
+            called ``optimal``.
         seed : int
             Of the start points; the same seed gives the same answer.
         n_jobs : int

@@ -85,7 +85,7 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """By how much the objective is worse than the bound, relative to 1 + abs(bound); None: no bound."""
+        """How far objective and bound are apart, relative to 1 + abs(bound); None: no bound."""
         return None if self.bound is None else abs(self.objective - self.bound) / (1 + abs(self.bound))
 
     @property

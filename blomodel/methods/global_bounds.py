@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from blomodel.errors import MissingPackageError, ModelError
-from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.capabilities import WITH_INTEGERS, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.bounding import Bounding
@@ -29,11 +29,11 @@ def formulas_for_scip(run: Run, method: Any) -> None:
 class GlobalBounds:
     """Close in on the optimum from both sides, whatever the lower level's curvature.
 
-    From below: SCIP minimises f over both levels' constraints and conditions that every lower minimiser
-    satisfies, by branch and bound on pairs of row and multiplier and on boxes. From above: at the x found
-    the lower level is solved globally, and of its minimisers the best one for f is taken. A relaxed point
-    that the lower level would leave is cut off: for the lower point y_k that is better, either a lower
-    row excludes y_k at x, or g(x, y) <= g(x, y_k).
+    From below: SCIP minimises f over both levels' constraints and conditions that every lower
+    minimiser satisfies, by branch and bound on pairs of row and multiplier and on boxes. From above: at
+    the x found the lower level is solved globally, and of its minimisers the best one for f is taken. A
+    relaxed point that the lower level would leave is cut off: for the lower point y_k that is better,
+    either a lower row excludes y_k at x, or g(x, y) <= g(x, y_k).
     """
 
     name: ClassVar[str] = "global"
@@ -42,7 +42,7 @@ class GlobalBounds:
     claims: ClassVar[str] = "the global optimum, proved by a bound"
     reference: ClassVar[str] = "Mitsos, Lemonidis and Barton (2008); SCIP: Bolusani et al. (2024)"
     costs: ClassVar[str] = "one global nonlinear program and a few lower ones for each round"
-    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING - {Capability.MATRIX_INEQUALITIES}
+    capabilities: ClassVar[frozenset[Capability]] = WITH_INTEGERS - {Capability.MATRIX_INEQUALITIES}
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
     needs: ClassVar[tuple[Need, ...]] = (formulas_for_scip,)
 

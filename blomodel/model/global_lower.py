@@ -55,7 +55,7 @@ class GlobalLower:
     def solve(
         self, x: Array, p: Array, near: Array, deadline: Deadline = NEVER, nodes: float = MOST_NODES
     ) -> tuple[Answer, bool]:
-        """The lower answer at x by local searches, improved until a bound proves it, and whether it did."""
+        """The lower answer at x by local searches, improved until it is proven, and whether it is."""
         answer, is_proven = self.model.solve_lower(x, p, near, deadline=deadline)
         if is_proven and answer.status is not InnerStatus.FAILED:
             return answer, True
@@ -123,7 +123,10 @@ class GlobalLower:
         except UntranslatableError:
             return None
         program.at_most_zero(
-            [row + depth if k and not is_number(row) else row for row, k in zip(rows, coupled, strict=True)]
+            [
+                row + depth if k and not is_number(row) else row
+                for row, k in zip(rows, coupled, strict=True)
+            ]
         )
         program.at_most_zero([g - level])
         program.minimise(-1.0 * depth)
@@ -135,9 +138,7 @@ class GlobalLower:
         size = self.model.y.size if size is None else size
         return program.solve(size, max_nodes=nodes, gap=1e-6, deadline=deadline)
 
-    def _program(
-        self, x: Array, p: Array, objective: Tape, *, finds_points: bool = True
-    ) -> ScipProgram:
+    def _program(self, x: Array, p: Array, objective: Tape, *, finds_points: bool = True) -> ScipProgram:
         model = self.model
         program = ScipProgram(finds_points=finds_points)
         y = program.variables(*model.y_bounds, model.integer_y)

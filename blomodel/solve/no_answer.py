@@ -18,6 +18,7 @@ from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.declare.point import Point
+from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.solvers.choice import current_choice
 from blomodel.structure.facts import holding
 
@@ -119,6 +120,7 @@ def explain_coupling(
             progress=None,
             time_limit=deadline.remaining,
             max_iterations=None,
+            optimality_gap=OPTIMALITY_GAP,
             tolerance=tolerance,
             seed=seed,
             n_jobs=1,

@@ -296,7 +296,9 @@ class ScipProgram:
         nodes, programs = int(scip.getNTotalNodes()), int(self._watch.count)
         if status == "infeasible":
             # Nothing at all, or nothing below the cutoff.
-            return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, safe_bound(cutoff), None, nodes, programs)
+            return ScipAnswer(
+                InnerStatus.INFEASIBLE, math.inf, safe_bound(cutoff), None, nodes, programs
+            )
         if status in ("unbounded", "inforunbd"):
             return ScipAnswer(InnerStatus.UNBOUNDED, -math.inf, -math.inf, None, nodes, programs)
         bound = safe_bound(min(scip.getDualbound(), cutoff))

@@ -15,9 +15,7 @@ from blomodel.compiler.passes.intervals import Interval, node_intervals
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
-_MASKS = frozenset(
-    (op.SIGN, op.GREATER_EQUAL, op.SEGMENT_MAX, op.FIRST_MAX, op.LARGEST)
-)
+_MASKS = frozenset((op.SIGN, op.GREATER_EQUAL, op.SEGMENT_MAX, op.FIRST_MAX, op.LARGEST))
 # Functions whose domain has an end that belongs to it, without a gradient there.
 _NEEDS_POSITIVE = frozenset((op.SQRT, op.ENTR))
 

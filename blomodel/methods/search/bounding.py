@@ -63,6 +63,11 @@ class Bounding:
                     run.note("the relaxation of the bilevel problem has no point")
             elif answer.point is not None and not self.is_settled(run):
                 self._look_below(run, answer)
+            best = run.best()
+            if best is None:
+                run.step()
+            else:
+                run.step(value=best.value, gap=best.gap)
         return self.is_settled(run) and self._is_confirmed(run)
 
     def is_settled(self, run: Run) -> bool:
@@ -116,14 +121,13 @@ class Bounding:
         return answer
 
     def _record(self, run: Run, answer: ScipAnswer) -> None:
+        run.evaluations += 1
         self.bound = max(self.bound, answer.bound)
         best = run.best()
         bound = self.bound if best is None else min(self.bound, best.value)
         if math.isfinite(bound) and bound > run.bound:
             run.bound = bound
             run.bound_source = self.source
-        if best is not None:
-            run.step(value=best.value, gap=best.gap)
 
     @property
     def source(self) -> str:
@@ -140,7 +144,7 @@ class Bounding:
     def _look_below(self, run: Run, answer: ScipAnswer) -> None:
         """Propose what the lower level answers at a relaxed point; keep a lower point as a cut."""
         assert answer.point is not None
-        model, p = run.model, run.p
+        p = run.p
         x, y = self.problem.split(answer.point)
         has_ended = answer.status is InnerStatus.OPTIMAL
         key = np.concatenate([x, y]).tobytes()
@@ -169,9 +173,7 @@ class Bounding:
         self._program = None  # the next round begins with the new cut
         return True
 
-    def _propose(
-        self, run: Run, x: Array, y: Array, own: Array, value: float, is_sure: bool
-    ) -> None:
+    def _propose(self, run: Run, x: Array, y: Array, own: Array, value: float, is_sure: bool) -> None:
         """Points at x: the relaxed y, the lower level's own, and its best minimiser for f."""
         model, p = run.model, run.p
         if model.is_convex_below and not model.integer_y.any():

@@ -8,11 +8,11 @@ It holds both levels' constraints and three kinds of conditions that every lower
             0 \le \lambda \perp -c \ge 0, \quad \lambda_0 + \sum_{c_i \text{ not affine}} \lambda_i = 1.
 
   These conditions (Fritz John) need no qualification, whatever the curvature, where g, c and h have
-  gradients. Rows that are affine in y need not enter the sum, so that :math:`\lambda_0 = 1` where all are:
-  then they are the KKT conditions. With equations that are not affine the squares of :math:`\mu` enter.
+  gradients. Rows that are affine in y need not enter the sum, so that :math:`\lambda_0 = 1` where all
+  are: then they are the KKT conditions. With equations that are not affine the squares of :math:`\mu` enter.
 - Where the statement itself holds the lower level's multipliers, its pairs of row and multiplier.
 - For a lower point :math:`y_k(x)` that is known: some lower row excludes it at x, or
-  :math:`g(x, y) \le g(x, y_k(x))`. Where lower equations are affine, :math:`y_k` moves with x along them.
+  :math:`g(x, y) \le g(x, y_k(x))`. Along affine lower equations :math:`y_k` moves with x.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class BoundingProblem:
         tape = self.model.lower_in.tape
         if tape is None:
             return np.zeros(0, dtype=bool)
-        return dependence(tape, "x").any(axis=1)
+        return np.asarray(dependence(tape, "x").any(axis=1))
 
 
 def _holds(rows: Rows, name: str) -> bool:

@@ -1,0 +1,70 @@
+"""Tapes as formulas of SCIP: the same values as the machine's, and refusals by name."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from blomodel.kernels import machine as op
+
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.lowering import lower
+from blomodel.solvers.scip import ScipProgram
+from blomodel.solvers.scip_expressions import UntranslatableError, formulas
+from tests.unit.compiler.passes.test_instructions import POINT, SIZE, example
+
+pytest.importorskip("pyscipopt")
+
+MASKS = {op.SIGN, op.GREATER_EQUAL, op.FIRST_MAX, op.LARGEST, op.NORMCDF, op.SAFE_DIV}
+NEVER_ON_A_TAPE = {op.GATHER, op.SCATTER}  # these are selections there
+
+
+def values_by_scip(tape, inputs):
+    """The outputs at a point: variables that the point fixes, and one for each output."""
+    program = ScipProgram()
+    blocks = {
+        name: program.variables(np.asarray(point, float), np.asarray(point, float))
+        for name, point in inputs.items()
+    }
+    outputs = formulas(tape, blocks)
+    named = [program.named(output) for output in outputs]
+    program.minimise(sum(named[1:], named[0]) if len(named) > 1 else 1.0 * named[0])
+    program.solve(0)
+    best = program._scip.getBestSol()
+    return np.array([program._scip.getSolVal(best, variable) for variable in named])
+
+
+@pytest.mark.parametrize("opcode", sorted(set(op.NAMES) - MASKS - {op.WIDTH} - {op.INPUT, op.CONSTANT}))
+def test_every_instruction_has_the_machines_value(opcode):
+    tape = example(opcode)
+    found = values_by_scip(tape, {"x": [1.0], "y": POINT, "p": [1.0]})
+    assert found == pytest.approx(tape([1.0], POINT, [1.0]), abs=1e-6)
+
+
+@pytest.mark.parametrize("opcode", sorted(MASKS))
+def test_what_has_no_word_is_refused_by_name(opcode):
+    program = ScipProgram()
+    y = program.variables(np.zeros(SIZE), np.ones(SIZE))
+    name = op.NAMES[opcode].lower().replace("_", " ")
+    with pytest.raises(UntranslatableError, match=name):
+        formulas(example(opcode), {"x": [1.0], "y": y, "p": [1.0]})
+
+
+def test_an_expression_of_cvxpy():
+    x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
+    A = np.arange(6.0).reshape(2, 3) - 2.5
+    expression = (
+        cp.sum_squares(A @ y - x)
+        + cp.exp(x[0]) * y[1]
+        + cp.norm(y - 1)
+        + cp.max(y)
+        + cp.huber(y[0] - x[1])
+        + cp.power(y[2] + 3, 4)
+    )
+    tape = lower([expression], (Block("x", (x,)), Block("y", (y,)), Block("p", ())))
+    point = {"x": np.array([0.3, -0.8]), "y": np.array([1.2, -0.4, 0.5]), "p": np.zeros(0)}
+    assert values_by_scip(tape, point) == pytest.approx(tape(*point.values()), rel=1e-7)
+
+
+def test_numbers_stay_numbers():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    tape = lower([cp.exp(x) * 0.0 + x**2 - y], (Block("x", (x,)), Block("y", (y,)), Block("p", ())))
+    assert formulas(tape, {"x": [3.0], "y": [2.0], "p": []}) == [7.0]
