@@ -42,6 +42,8 @@ class Certificate:
         No bilevel feasible point has a better upper objective than this.
     bound_source : str
         What the bound rests on.
+    gap : float or None
+        How far objective and bound are apart, relative to 1 + abs(bound); None: not known.
     optimality_gap : float
         ``gap`` up to which the claim is that the point is optimal.
     multipliers : dict
@@ -73,6 +75,7 @@ class Certificate:
     bound: float | None
     bound_source: str
     tolerance: float
+    gap: float | None
     optimality_gap: float
     checked_by: str
     reasons: tuple[str, ...]
@@ -82,11 +85,6 @@ class Certificate:
     tolerated_by: str = ""
     descent: np.ndarray | None = field(default=None, repr=False)
     y: np.ndarray | None = field(default=None, repr=False)
-
-    @property
-    def gap(self) -> float | None:
-        """How far objective and bound are apart, relative to 1 + abs(bound); None: no bound."""
-        return None if self.bound is None else abs(self.objective - self.bound) / (1 + abs(self.bound))
 
     @property
     def hidden(self) -> float:

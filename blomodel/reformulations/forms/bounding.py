@@ -9,7 +9,7 @@ It holds both levels' constraints and three kinds of conditions that every lower
 
   These conditions (Fritz John) need no qualification, whatever the curvature, where g, c and h have
   gradients. Rows that are affine in y need not enter the sum, so that :math:`\lambda_0 = 1` where all
-  are: then they are the KKT conditions. With equations that are not affine the squares of :math:`\mu` enter.
+  are: then they are the KKT conditions. With equations that are not affine, :math:`\mu^2` enters it.
 - Where the statement itself holds the lower level's multipliers, its pairs of row and multiplier.
 - For a lower point :math:`y_k(x)` that is known: some lower row excludes it at x, or
   :math:`g(x, y) \le g(x, y_k(x))`. Along affine lower equations :math:`y_k` moves with x.
