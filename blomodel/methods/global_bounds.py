@@ -12,7 +12,7 @@ from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.bounding import Bounding
 from blomodel.reformulations.forms.bounding import why_no_bounds
-from blomodel.solvers.scip import is_installed
+from blomodel.solvers.branching.scip import is_installed
 
 
 def formulas_for_scip(run: Run, method: Any) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import Answer, InnerStatus
-from blomodel.solvers.scip import ScipAnswer, ScipProgram, is_installed
-from blomodel.solvers.scip_expressions import UntranslatableError, is_number
+from blomodel.solvers.branching.scip import ScipAnswer, ScipProgram, is_installed
+from blomodel.solvers.branching.scip_expressions import UntranslatableError, is_number
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model

@@ -28,6 +28,7 @@ ORDER = (
     "compiler.expressions",
     "compiler.passes",
     "solvers",
+    "solvers.branching",
     "programs",
     "declare",
     "model",

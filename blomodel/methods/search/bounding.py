@@ -11,7 +11,7 @@ from blomodel.methods.search.pieces import answer_below
 from blomodel.model.global_lower import GlobalLower
 from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
 from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.scip import ScipAnswer, ScipProgram
+from blomodel.solvers.branching.scip import ScipAnswer, ScipProgram
 
 Array = np.ndarray
 

@@ -32,8 +32,8 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
 from blomodel.model.model import Model
 from blomodel.model.rows import Rows
-from blomodel.solvers.scip import ScipProgram
-from blomodel.solvers.scip_expressions import Formula, UntranslatableError, is_number
+from blomodel.solvers.branching.scip import ScipProgram
+from blomodel.solvers.branching.scip_expressions import Formula, UntranslatableError, is_number
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.kinks import rows_for_kinks
 

@@ -44,7 +44,15 @@ def test_published_values_are_reached(name, value):
     problem.solve(method="value-cuts")
     assert problem.certificate.accepted
     assert problem.value == pytest.approx(value, abs=2e-3)
-    # Local searches prove nothing about the lower level, so nothing may be called optimal.
+    # The method has no bound, so that nothing may be called optimal, even where the lower answer is proven.
+    assert "optimal" not in problem.status
+    assert problem.certificate.bound is None
+
+
+def test_local_searches_prove_nothing_about_the_lower_level(monkeypatch):
+    monkeypatch.setattr("blomodel.model.global_lower.is_installed", lambda: False)
+    problem, _, _ = build("3.14")
+    problem.solve(method="value-cuts")
     assert "optimal" not in problem.status
     assert "local searches" in str(problem.certificate)
 

@@ -7,8 +7,8 @@ from blomodel.kernels import machine as op
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
-from blomodel.solvers.scip import ScipProgram
-from blomodel.solvers.scip_expressions import UntranslatableError, formulas
+from blomodel.solvers.branching.scip import ScipProgram
+from blomodel.solvers.branching.scip_expressions import UntranslatableError, formulas
 from tests.unit.compiler.passes.test_instructions import POINT, SIZE, example
 
 pytest.importorskip("pyscipopt")

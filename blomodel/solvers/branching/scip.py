@@ -22,8 +22,8 @@ import numpy as np
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.branching.scip_expressions import Formula, formulas, is_number
 from blomodel.solvers.choice import count
-from blomodel.solvers.scip_expressions import Formula, formulas, is_number
 
 Array = np.ndarray
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from blomodel.basics.deadline import Deadline
-from blomodel.solvers import scip
 from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.scip import ScipProgram, safe_bound
+from blomodel.solvers.branching import scip
+from blomodel.solvers.branching.scip import ScipProgram, safe_bound
 
 pytest.importorskip("pyscipopt")
 

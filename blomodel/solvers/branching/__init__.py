@@ -1,0 +1,1 @@
+"""Global optima and bounds of nonlinear programs, by branch and bound."""
