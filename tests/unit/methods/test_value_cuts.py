@@ -44,7 +44,7 @@ def test_published_values_are_reached(name, value):
     problem.solve(method="value-cuts")
     assert problem.certificate.accepted
     assert problem.value == pytest.approx(value, abs=2e-3)
-    # The method has no bound, so that nothing may be called optimal, even where the lower answer is proven.
+    # Without a bound nothing may be called optimal, even where the lower answer is proven.
     assert "optimal" not in problem.status
     assert problem.certificate.bound is None
 
