@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from blomodel.methods.portfolio.answer_descents import AnswerDescents, may_wait
+from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
@@ -47,6 +48,7 @@ MEMBERS: tuple[type[Step], ...] = (
     LowerAnswer,
     AnswerDescents,
     TangentBound,
+    LinesOfAnswers,
     SampleOfPhi,
     EarlyRelaxedComplementarity,
     *SEARCHES,
