@@ -19,6 +19,7 @@ from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
 from blomodel.transformations.chain import Chain
 from blomodel.transformations.followers import JoinFollowers
+from blomodel.transformations.kinked_rows import RowsWithoutKinks
 from blomodel.transformations.multipliers import MultipliersInAnswer
 from blomodel.transformations.transformation import Transformation
 
@@ -124,8 +125,8 @@ class BilevelProblem:
 
     @cached_property
     def plain_chain(self) -> Chain:
-        """What is done to every problem: followers joined, multipliers answered, attributes as rows."""
-        return self._joint.where_accepted(PlainVariables())
+        """What is done to every problem: followers joined, multipliers answered, all rows plain."""
+        return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks())
 
     @cached_property
     def chain(self) -> Chain:

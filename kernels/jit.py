@@ -77,4 +77,20 @@ def announce_compilation(callback: Callable[[], None]) -> None:
     event.register("numba:compile", _Listener(callback))
 
 
+class _Surroundings(event.Listener):
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self.begin, self.end = begin, end
+
+    def on_start(self, event: Any) -> None:
+        self.begin()
+
+    def on_end(self, event: Any) -> None:
+        self.end()
+
+
+def surround_compilations(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Call back before and after every compilation, and whenever code comes from the cache on disk."""
+    event.register("numba:compiler_lock", _Surroundings(begin, end))
+
+
 _discard_stale_cache()

@@ -119,10 +119,7 @@ class _Look:
     def _along(self, direction: np.ndarray, x: np.ndarray, k: int, at: float) -> float:
         moved = x.copy()
         moved[k] = at
-        # g is quadratic in y, so a second difference is exact.
-        g, p = self.model.g, self.p
-        ends = [float(g(moved, step * direction, p)[0]) for step in (-1.0, 0.0, 1.0)]
-        curvature = ends[0] - 2 * ends[1] + ends[2]
+        curvature = float(direction @ (self.program.hessian(moved, self.p) @ direction))
         return curvature if np.isfinite(curvature) else np.inf
 
 

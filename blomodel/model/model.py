@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics import limits
+from blomodel.basics.alarm import enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
@@ -25,7 +26,7 @@ from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
-from blomodel.kernels.jit import announce_compilation
+from blomodel.kernels.jit import announce_compilation, surround_compilations
 from blomodel.model.bounds import bounds_from_rows
 from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
@@ -46,6 +47,8 @@ def _announce() -> None:
 
 
 announce_compilation(_announce)
+# A compiler that is stopped half-way leaves code behind on which a later call crashes.
+surround_compilations(enter_shelter, leave_shelter)
 
 
 class Model:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from blomodel.basics.alarm import alarm
+from blomodel.basics.alarm import alarm, enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 
 
@@ -54,3 +54,31 @@ def test_a_profiler_does_not_mind():
 def test_an_error_of_the_work_is_passed_on():
     with pytest.raises(KeyError), alarm(Deadline.after(5), Over):
         raise KeyError
+
+
+def test_work_in_a_shelter_is_finished_first():
+    reached = []
+    with pytest.raises(Over), alarm(Deadline.after(0.05), Over):
+        enter_shelter()
+        busy(0.3)
+        reached.append("end of the shelter")
+        leave_shelter()
+        busy(20)
+    assert reached
+
+
+def test_numba_is_not_stopped_half_way():
+    import numba
+
+    import blomodel.model.model  # where the shelter is set up
+
+    assert blomodel.model.model
+
+    @numba.njit
+    def work(x):
+        return x + 1
+
+    with pytest.raises(Over), alarm(Deadline.after(0.02), Over):
+        work(1)
+        assert work.signatures  # the alarm has waited
+        busy(20)

@@ -97,7 +97,7 @@ def whole_chain(problem: bm.BilevelProblem) -> Chain:
 @pytest.mark.parametrize("name", list(BUILDERS))
 def test_a_point_goes_forth_and_comes_back(name: str, seed: int) -> None:
     chain = whole_chain(BUILDERS[name](seed))
-    assert len(chain) == (3 if name == "everything" else 2 if name == "multipliers" else 1)
+    assert len(chain) == {"everything": 3, "multipliers": 2, "kinks": 2}.get(name, 1)
     start, rng = chain.start.levels, np.random.default_rng(seed)
     point = Point(start, rng.normal(size=start.x.size), rng.normal(size=start.y.size))
     there = chain.forward(point, NOTHING)
