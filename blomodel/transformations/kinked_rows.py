@@ -45,7 +45,7 @@ class RowsWithoutKinks(Transformation):
         if statement.priced_rows or statement.partners:
             return "the upper level uses the multipliers of the rows as they are"
         every = (*statement.upper_constraints, *statement.lower.constraints)
-        if any(len(rows_for(constraint)) > 1 for constraint in every):
+        if any(rows_for(constraint) != [constraint] for constraint in every):
             return None
         return "no constraint holds a single kink"
 
@@ -66,10 +66,8 @@ class RowsWithoutKinks(Transformation):
                 ),
             ),
         )
-        every = (*statement.upper_constraints, *level.constraints)
-        first = next(
-            shorten(row) for row, rows in zip(every, upper + lower, strict=True) if len(rows) > 1
-        )
+        stated = zip((*statement.upper_constraints, *level.constraints), upper + lower, strict=True)
+        first = next(shorten(row) for row, rows in stated if rows != [row])
         reason = f"{first} holds where each of its pieces does"
         counts = tuple(len(rows) for rows in lower)
         return _PlainRows(self.name, reason, statement, after, counts)
@@ -86,7 +84,8 @@ class _PlainRows(Applied):
         found, position = [], 0
         for constraint, count in zip(self.before.lower.constraints, self.counts, strict=True):
             own = multipliers[position : position + count]
-            found.append(own[0] if count == 1 else _sum_of(own, constraint.shape))
+            is_same = count == 1 and np.size(own[0]) == constraint.size
+            found.append(own[0] if is_same else _sum_of(own, constraint.shape))
             position += count
         return found
 
