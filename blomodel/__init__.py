@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
     from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
+    from blomodel.declare.nash import Nash
     from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
 
@@ -39,6 +40,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Lower",
+    "Nash",
     "Solution",
     "Status",
     "certify",
@@ -54,6 +56,7 @@ _HOMES = {
     "Certificate": "certification.certificate",
     "Comparison": "comparison",
     "Lower": "problem",
+    "Nash": "declare.nash",
     "Solution": "solution",
     "certify": "certification.certifying",
     "compare": "comparison",

@@ -13,6 +13,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.declare.followers import Lower, Objective, check_followers
 from blomodel.declare.levels import Levels, check_constraints, check_objective, check_parameters
+from blomodel.declare.nash import Nash
 from blomodel.declare.statement import state
 from blomodel.solution import Solution
 from blomodel.status import Status
@@ -50,8 +51,9 @@ class BilevelProblem:
         Of the upper level; may hold both levels' variables.
     constraints : list of cvxpy constraints
         Of the upper level; may hold lower variables.
-    lower : Lower or list of Lower
-        Several followers each have their own variables, and none sees what the others do.
+    lower : Lower, list of Lower, or Nash
+        Several followers each have their own variables. In a list none sees what the others do; in a
+        ``bm.Nash`` they do, and answer with an equilibrium.
     variables : list of cvxpy.Variable, optional
         The upper variables, if they shall be checked; by default all that the lower level does not
         decide.
@@ -84,20 +86,30 @@ class BilevelProblem:
         self,
         objective: Objective,
         constraints: Iterable[Constraint] = (),
-        lower: Lower | Sequence[Lower] | None = None,
+        lower: Lower | Sequence[Lower] | Nash | None = None,
         variables: Sequence[cp.Variable] | None = None,
         transformations: Sequence[Transformation] = (),
     ) -> None:
         check_objective(objective, "upper")
         self.objective = objective
         self.constraints = check_constraints(constraints, "upper")
-        self.followers = check_followers(lower)
+        self.is_game = isinstance(lower, Nash)
+        self.followers = lower.followers if isinstance(lower, Nash) else check_followers(lower)
         self.transformations = tuple(transformations)
-        stated = state(objective, self.constraints, self.followers, variables)
+        join, has_multipliers = _how_to_join(self.followers, self.is_game)
+        stated = state(
+            objective,
+            self.constraints,
+            self.followers,
+            variables,
+            is_game=self.is_game,
+            has_multipliers=has_multipliers,
+        )
         self.levels: Levels = stated.levels
         # Nothing is compiled for this, unless the upper level uses multipliers: whether the lower level
         # has any that it can use is said here, where the mistake would be.
-        self._joint = Chain(stated).where_accepted(JoinFollowers(), MultipliersInAnswer())
+        chain = Chain(stated).then(join) if self.is_game else Chain(stated).where_accepted(join)
+        self._joint = chain.where_accepted(MultipliersInAnswer())
         self.lower: Lower = self._joint.end.lower
         self.status: Status | None = None
         self.solution: Solution | None = None
@@ -448,6 +460,17 @@ class BilevelProblem:
         upper = ", ".join(variable.name() for variable in self.levels.upper)
         lower = ", ".join(variable.name() for variable in self.levels.lower)
         return f"BilevelProblem(upper: {upper}; lower: {lower}; status: {self.status})"
+
+
+def _how_to_join(followers: tuple[Lower, ...], is_game: bool) -> tuple[Transformation, bool]:
+    """What makes one lower level of the followers, and whether it answers with multipliers."""
+    if not is_game:
+        return JoinFollowers(), False
+    # The derivatives of a game are compiled here, since they decide what the variables are.
+    from blomodel.transformations.nash import EquilibriumConditions, PotentialGame, find_potential
+
+    potential = find_potential(followers)
+    return (EquilibriumConditions(), True) if potential is None else (PotentialGame(potential), False)
 
 
 def read(mps: str | Path, aux: str | Path | None = None) -> BilevelProblem:

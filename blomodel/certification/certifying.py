@@ -10,7 +10,9 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
+from blomodel.certification.best_responses import best_response_gaps
 from blomodel.certification.certificate import Certificate
+from blomodel.certification.equilibria import find_another, named_values
 from blomodel.certification.judged import Judged, Violation
 from blomodel.certification.lower_check import LowerCheck, check_lower, variation
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
@@ -37,6 +39,7 @@ ROUNDING = 1e-13  # relative; differences of g below this say nothing
 SAME = 1e-6  # relative distance at which two solvers' answers are one
 APART = 1e-2  # relative distance at which two lower answers count as different
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
+WHOLE = "with integer variables only a bound can show that no better point exists, and none is reached"
 GRACE = 0.2  # seconds that the local tests may take beyond a time limit
 
 
@@ -77,12 +80,15 @@ def certify_point(
     accepted = not reasons
     claim, stationarity, unique = Status.FAILED, None, None
     tolerated, descent, exact_y, distance = None, None, None, None
+    other = None
     if accepted:
         sign, least = problem.sign / judged.unit_f, None if bound is None else bound / judged.unit_f
         room = np.inf if least is None else sign * checks.objective - least
         reached = least is not None and room <= optimality_gap * (1 + abs(least))
         size = point.x.size + judged.model.lower_size
-        if reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
+        if judged.model.has_integers:
+            unique, facts = None, LocalFacts(None, False, WHOLE)
+        elif reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
             unique, facts = None, LocalFacts(None, False, "the bound settles it")
         else:
             unique, facts = _study(judged, point.x, point.y, lower, deadline)
@@ -102,7 +108,11 @@ def certify_point(
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
         distance = None if least is None else (value - least) / (1 + abs(least))
+        if problem.is_game and not judged.model.is_convex_below:
+            unique, other = find_another(problem, judged.invert(point), deadline)
         claim, reasons = _claim(facts, lower, distance, optimality_gap, bound_source)
+        if other is not None:
+            reasons.append(f"the game has another equilibrium at this x: {named_values(problem, other)}")
     return Certificate(
         claim=claim,
         accepted=accepted,
@@ -181,7 +191,9 @@ def _measure(
     if lower.y is not None:
         unit = _gap_unit(judged, point.x, point.y, lower.value)
         gap = (lower_objective - lower.value) / unit
-        if len(problem.followers) > 1:
+        if problem.is_game:
+            follower_gaps = best_response_gaps(problem, stated, deadline)
+        elif len(problem.followers) > 1:
             best = judged.invert(replace(point, y=lower.y))
             follower_gaps = _follower_gaps(judged, best, own_values)
     return _Checks(point, objective, lower_objective, above, below, lower, gap, follower_gaps)
@@ -390,6 +402,8 @@ def _is_another_answer(judged: Judged, point: Point, lower: LowerCheck) -> bool:
     if np.abs(point.y - lower.y).max(initial=0) <= APART * (1 + np.abs(lower.y).max(initial=0)):
         return False
     model, p = judged.model, judged.p
+    if model.integer_y.any():  # whose minimisers lie apart
+        return False
     return bool(looks_unique(model, p, point.x, lower.y, model.split_duals(lower.duals)))
 
 

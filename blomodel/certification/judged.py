@@ -18,6 +18,7 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.arrays import dense
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.attributes import has_attributes
+from blomodel.compiler.expressions.integers import distance_to_integers, integer_entries
 from blomodel.declare.point import Point
 from blomodel.text.shorten import shorten
 
@@ -108,6 +109,12 @@ class Judged:
 
         The stated variables hold the point, which is in the units of judgement.
         """
+        levels = self.problem.levels
+        above, below = self._violations_of_rows(point)
+        return _with_integers(above, levels.upper), _with_integers(below, levels.lower)
+
+    def _violations_of_rows(self, point: Point) -> tuple[Violation, Violation]:
+        """The same without the demand that integers be whole."""
         problem, statement = self.problem, self.statement
         levels = problem.levels
         if self.is_as_stated:
@@ -149,6 +156,16 @@ def _violation(
             worst = distance / _size([variable])
             label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"
     return Violation(worst, label)
+
+
+def _with_integers(found: Violation, variables: Sequence[cp.Variable]) -> Violation:
+    """The violation, or how far integers are from whole numbers, whatever their size."""
+    for variable in variables:
+        whole = integer_entries(variable)
+        apart = distance_to_integers(np.ravel(dense(variable.value), order="F"), whole)
+        if apart > found.relative:
+            found = Violation(apart, f"'{variable.name()}' must be whole, and is not by {apart:.3g}")
+    return found
 
 
 def _size(variables: Sequence[cp.Variable]) -> float:

@@ -17,6 +17,7 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.model.global_lower import GlobalLower
 from blomodel.solvers.answer import InnerStatus
@@ -53,6 +54,12 @@ def check_lower(
     after ``deadline``. Which solver the user prefers makes no difference to cvxpy and Clarabel here.
     """
     stated = model.statement
+    if stated.is_equilibrium and not model.is_convex_below:
+        # Products of rows and multipliers are never negative, and an equilibrium has zeros.
+        by = "the conditions of an equilibrium"
+        return LowerCheck(InnerStatus.OPTIMAL, 0.0, y, [], by, is_convex=False)
+    if model.integer_y.any():
+        return check_integer_lower(model, p, x, y, deadline)
     values = stated.levels.x.unpack(x).values()
     substitute = Substitution(stated.levels.upper, [*map(cp.Constant, values)])
     # A solver's tolerances are absolute for small objectives: bring such a one to size.
@@ -72,6 +79,42 @@ def check_lower(
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
     return _search_lower(model, p, x, y, deadline)
+
+
+def check_integer_lower(
+    model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, deadline: Deadline
+) -> LowerCheck:
+    """v(x) of a lower level with integers: by cvxpy and HiGHS where it is linear, else by SCIP."""
+    stated = model.statement
+    leaves = stated.levels.lower
+    whole = [whole_copy(leaf, stated.integers.get(leaf.id)) for leaf in leaves]
+    constants = map(cp.Constant, stated.levels.x.unpack(x).values())
+    substitute = Substitution((*stated.levels.upper, *leaves), [*constants, *whole])
+    level = stated.lower
+    rows = [substitute(constraint) for constraint in level.constraints]
+    lower = cp.Problem(cp.Minimize(level.sign * substitute(level.objective.args[0])), rows)
+    if lower.is_dcp() and lower.is_lp() and not deadline.is_over:
+        limit = {} if deadline.is_never else {"time_limit": float(deadline.remaining)}
+        try:
+            lower.solve(solver=cp.HIGHS, mip_rel_gap=0.0, mip_feasibility_tolerance=1e-9, **limit)
+        except cp.SolverError:
+            pass
+        if lower.status == cp.OPTIMAL:
+            count("highs")
+            held = {variable.id for variable in lower.variables()}
+            given = stated.levels.y.unpack(y)
+            values = {
+                leaf: (copy.value if copy.id in held else given[leaf])
+                for leaf, copy in zip(leaves, whole, strict=True)
+            }
+            found = with_integers_rounded(stated.levels.y.join(values), model.integer_y)
+            value = float(lower.value)
+            by = "cvxpy and HiGHS (integers below)"
+            return LowerCheck(InnerStatus.OPTIMAL, value, found, [], by, is_convex=False)
+    answer, is_proven = model.solve_lower(x, p, y, deadline=deadline)
+    at = answer.y if answer.status.has_point else None
+    by = f"{model.integer_lower.served_by} on the compiled lower level"
+    return LowerCheck(answer.status, answer.value, at, [], by, is_proven, answer.reason, False)
 
 
 def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:

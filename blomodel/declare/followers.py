@@ -105,7 +105,7 @@ class Lower:
         return f"multiplier {number + 1} of '{self.name}'"
 
 
-def check_followers(lower: object) -> tuple[Lower, ...]:
+def check_followers(lower: object, *, see_each_other: bool = False) -> tuple[Lower, ...]:
     """The lower level as a tuple of followers, each of which decides its own variables only."""
     followers = (lower,) if isinstance(lower, Lower) else lower
     if not isinstance(followers, Sequence) or not all(isinstance(f, Lower) for f in followers):
@@ -131,6 +131,8 @@ def check_followers(lower: object) -> tuple[Lower, ...]:
     for number, follower in enumerate(followers):
         check_ranking(follower.objective.args[0], follower.variables, follower_name(followers, number))
         for part in (follower.objective.args[0], *follower.constraints):
+            if see_each_other:
+                break
             _check_independence(part, number, followers, owners)
     return tuple(followers)
 
@@ -151,9 +153,9 @@ def _check_independence(
             raise ModelError(
                 f"{shorten(part)!r} of {follower_name(followers, number)} holds '{variable.name()}', "
                 f"which {follower_name(followers, owner)} decides. Followers that react to one another "
-                "play a Nash game, which is not one optimisation problem. If they act jointly, state "
-                "one bm.Lower with all their variables; if the upper level sets the shared quantity, "
-                "make it an upper variable."
+                "play a Nash game: pass lower=bm.Nash([...]). If they act jointly, state one bm.Lower "
+                "with all their variables; if the upper level sets the shared quantity, make it an "
+                "upper variable."
             )
 
 

@@ -56,7 +56,10 @@ class PricedRow:
 
 
 def priced_rows(
-    followers: Sequence[Lower], name: str, upper_parts: Sequence[cp.Expression | Constraint]
+    followers: Sequence[Lower],
+    name: str,
+    upper_parts: Sequence[cp.Expression | Constraint],
+    is_asked: bool = False,
 ) -> tuple[PricedRow, ...]:
     """Every row of the lower level with its multiplier, where the upper level uses one; else none.
 
@@ -66,6 +69,8 @@ def priced_rows(
     ----------
     name : str
         Of the followers together.
+    is_asked : bool
+        Whether they are wanted although the upper level uses none.
 
     Raises
     ------
@@ -83,7 +88,7 @@ def priced_rows(
                 f"'{variable.name()}' belongs to a lower level that is not part of this problem; ask "
                 "the bm.Lower that is passed as lower=... for it."
             )
-    if not used:
+    if not used and not is_asked:
         return ()
     asked = {key: m for follower in followers for key, m in follower.multipliers.items()}
     rows = []

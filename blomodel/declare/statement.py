@@ -59,6 +59,10 @@ class Statement:
     integers : dict
         By a variable's id: which of its entries must be whole. Rows know nothing of it, so that a
         statement without this is the continuous relaxation.
+    is_game : bool
+        Whether the followers see one another, so that their answers are an equilibrium.
+    is_equilibrium : bool
+        Whether the lower level stands for a game by its optimality conditions.
     """
 
     upper_objective: cp.Expression
@@ -68,6 +72,8 @@ class Statement:
     priced_rows: tuple[PricedRow, ...] = ()
     partners: tuple[Partner, ...] = ()
     integers: Integers = field(default_factory=dict)
+    is_game: bool = False
+    is_equilibrium: bool = False
 
     @property
     def lower(self) -> Lower:
@@ -133,6 +139,9 @@ def state(
     constraints: Sequence[Constraint],
     followers: Sequence[Lower],
     upper_variables: Sequence[cp.Variable] | None = None,
+    *,
+    is_game: bool = False,
+    has_multipliers: bool = False,
 ) -> Statement:
     """The problem that a user has declared, checked; nothing is compiled for it.
 
@@ -142,12 +151,16 @@ def state(
         Of the upper level.
     upper_variables : sequence of cvxpy.Variable, optional
         The upper variables, if they shall be checked.
+    is_game : bool
+        Whether the followers see one another.
+    has_multipliers : bool
+        Whether the lower level answers with its multipliers, though the upper level uses none.
     """
     upper_parts = [objective.args[0], *constraints]
     lower_parts = [follower.objective.args[0] for follower in followers]
     lower_parts += [constraint for follower in followers for constraint in follower.constraints]
     check_constants([*upper_parts, *lower_parts])
-    rows = priced_rows(followers, joint_name(followers), upper_parts)
+    rows = priced_rows(followers, joint_name(followers), upper_parts, has_multipliers)
     decided = [variable for follower in followers for variable in follower.variables]
     multipliers = [row.multiplier for row in rows]
     levels = sort_levels(
@@ -157,4 +170,6 @@ def state(
     if isinstance(objective, cp.Maximize):
         minimised = -1.0 * minimised
     integers = stated_integers((*levels.upper, *levels.lower))
-    return Statement(minimised, tuple(constraints), tuple(followers), levels, rows, integers=integers)
+    return Statement(
+        minimised, tuple(constraints), tuple(followers), levels, rows, (), integers, is_game
+    )

@@ -129,7 +129,7 @@ class _Reader:
         """Right sides, of the objective too: its constant with the other sign."""
         for row, word in self.pairs(line):
             if row == self.objective:
-                self.constant = -line.finite(word)
+                self.constant = -1.0 * line.finite(word)
             elif row not in self.free_rows:
                 self.right[self.row(line, row)] = line.float(word)
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from blomodel.model.model import Model
 
-_KINDS = {"LP": "a linear program", "QP": "a quadratic program", "conic": "a cone program"}
+_KINDS = {
+    "LP": "a linear program",
+    "QP": "a quadratic program",
+    "conic": "a cone program",
+    "mixed-integer": "a mixed-integer program",
+}
 
 
 def describe_service(model: Model) -> str:

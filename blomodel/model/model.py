@@ -22,7 +22,7 @@ from blomodel.compiler.expressions.integers import first_integer, integers_of
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
 from blomodel.compiler.passes.intervals import intervals
-from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
+from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_quadratic, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
@@ -30,6 +30,7 @@ from blomodel.kernels.jit import announce_compilation, surround_compilations
 from blomodel.model.bounds import bounds_from_rows
 from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
+from blomodel.model.integer_lower import IntegerLower
 from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.multistart import CORNERS, MultistartLower
 from blomodel.model.rows import Rows
@@ -166,8 +167,15 @@ class Model:
         return MultistartLower(self)
 
     @cached_property
-    def lower_solver(self) -> ParametricProgram | MultistartLower:
-        """The convex program where there is one, else local searches from many starts."""
+    def integer_lower(self) -> IntegerLower:
+        """The lower level as a mixed-integer program at fixed x, where some of y must be whole."""
+        return IntegerLower(self)
+
+    @cached_property
+    def lower_solver(self) -> ParametricProgram | MultistartLower | IntegerLower:
+        """The convex program where there is one, branch and bound for integers, else local searches."""
+        if self.integer_y.any():
+            return self.integer_lower
         try:
             return self.lower_program
         except NonconvexLowerError as error:
@@ -204,6 +212,8 @@ class Model:
 
         After ``deadline`` a lower level that is not convex gets the fewest searches.
         """
+        if self.integer_y.any():
+            return self.integer_lower.solve(x, p, deadline)
         program = self._program_where_convex
         if program is not None:
             answer = program.solve(x, p, warm=warm, accuracy=accuracy)
@@ -418,17 +428,17 @@ class Model:
     @cached_property
     def g_is_quadratic(self) -> bool:
         """Whether the lower objective is quadratic in (x, y) together."""
-        return self.is_jointly_quadratic(self.g)
+        return is_jointly_quadratic(self.g)
 
     @cached_property
     def f_is_quadratic(self) -> bool:
         """Whether the upper objective is quadratic in (x, y) together."""
-        return self.is_jointly_quadratic(self.f)
+        return is_jointly_quadratic(self.f)
 
     @cached_property
     def is_linear_quadratic(self) -> bool:
         """Whether the KKT conditions are linear in (x, y, multipliers) and f is quadratic in (x, y)."""
-        return self.has_linear_kkt and self.is_jointly_quadratic(self.f)
+        return self.has_linear_kkt and is_jointly_quadratic(self.f)
 
     @cached_property
     def has_linear_kkt(self) -> bool:
@@ -446,19 +456,6 @@ class Model:
     def has_affine_upper_rows(self) -> bool:
         """Whether all upper rows are affine in (x, y)."""
         return self.upper_in.is_affine and self.upper_eq.is_affine
-
-    @staticmethod
-    def is_jointly_quadratic(tape: Tape) -> bool:
-        """Whether a scalar function is quadratic in (x, y), with second derivatives that are numbers."""
-        in_y = polynomial(tape, variable="y", coefficient="x")
-        in_x = polynomial(tape, variable="x", coefficient="y")
-        return bool(
-            in_y.degree[0] <= 2
-            and in_x.degree[0] <= 2
-            and in_y.coefficient_class[0, 2] <= CONSTANT
-            and in_y.coefficient_class[0, 1] <= AFFINE
-            and in_x.coefficient_class[0, 2] <= CONSTANT
-        )
 
     def upper_violation_without_y(self, x: np.ndarray, p: np.ndarray) -> float:
         """Largest violation by x of the upper rows that hold no y."""

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cvxpy as cp
@@ -16,6 +17,7 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.registry import Registry
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.errors import NonconvexLowerError, ReformulationError
+from blomodel.reformulations.export import write_problem
 from blomodel.text.mathematics import Writer
 from blomodel.text.notation import LATEX, TEXT, Notation
 
@@ -39,6 +41,11 @@ def create_reformulation(problem: BilevelProblem, name: str) -> Reformulation:
     """The reformulation of that name, after its requirements have been checked."""
     chosen = REFORMULATIONS[name]
     problem.check_data()
+    if problem.plain_model.integer_y.any():
+        raise ReformulationError(
+            f"{name}: the lower level has integer variables, whose optimality no conditions or smooth "
+            "value function describe; auto solves such problems by value cuts."
+        )
     return chosen(problem)
 
 
@@ -159,6 +166,22 @@ class Reformulation(ABC):
     def problem(self) -> cp.Problem | None:
         """The single-level problem in cvxpy's nonlinear language, where it can state it."""
         return None
+
+    def write(self, path: str | Path) -> Path:
+        """Write ``problem`` as a file for other solvers: ``.lp``, ``.mps``, ``.nl`` or ``.cip``.
+
+        Raises
+        ------
+        ReformulationError
+            Where cvxpy cannot state the problem, or the format cannot hold it.
+        """
+        stated = self.problem
+        if stated is None:
+            raise ReformulationError(
+                f"{self.name} holds functions without a formula, such as the lower level's value; write "
+                "'kkt' or 'strong-duality'."
+            )
+        return write_problem(stated, path, self.name)
 
     @property
     def p(self) -> np.ndarray:

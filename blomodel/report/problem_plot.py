@@ -53,6 +53,8 @@ def plot_problem(
 ) -> Figure:
     """See BilevelProblem.plot."""
     problem.check_data()
+    if problem.plain_model.has_integers:
+        raise ModelError("Pictures are drawn over real numbers, and this problem has integer variables.")
     n_x = sum(variable.size for variable in problem.levels.upper)
     if n_x not in (1, 2):
         sizes = ", ".join(f"{v.name()} of size {v.size}" for v in problem.levels.upper) or "none"

@@ -17,6 +17,7 @@ from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.declare.nash import Nash
 from blomodel.declare.point import Point
 from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.solvers.choice import current_choice
@@ -110,7 +111,8 @@ def explain_coupling(
     others = [c for c in problem.constraints if not any(c is held for held in coupled)]
     soft = [part for c, slack in zip(coupled, slacks, strict=True) for part in _softened(c, slack)]
     total = cp.Minimize(cp.sum(cp.hstack(slacks)))
-    elastic = type(problem)(total, others + soft, list(problem.followers))
+    lower = Nash(problem.followers) if problem.is_game else list(problem.followers)
+    elastic = type(problem)(total, others + soft, lower)
     duals = [d for f in problem.followers for c in f.constraints for d in c.dual_variables]
     with kept_values([*problem.variables, *duals]):
         solve_problem(

@@ -165,6 +165,8 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: Deadline)
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
 
     model = run.model
+    if model.has_integers:  # between whole numbers there is nothing to walk to
+        return None
     if not limits.ASKED_AGAIN.allows(model.lower_size):
         return None
     looked = Attainment(
@@ -195,7 +197,8 @@ def _without_answer(
     if tried and tried <= {InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED}:
         return _without_lower_answer(problem, run, deadline)
     # A method that was stopped has not failed, so that there is nothing to explain.
-    if is_explained and run.stopped_by is None and not deadline.is_over:
+    is_continuous = not run.model.has_integers
+    if is_explained and is_continuous and run.stopped_by is None and not deadline.is_over:
         reason, point = explain_coupling(
             problem,
             tolerance=run.tolerance,

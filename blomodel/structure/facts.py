@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.compiler.expressions.integers import integer_entries
 from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
 from blomodel.compiler.tape import Tape
@@ -61,8 +62,10 @@ class Fact:
 def variables_fact(name: str, variables: Sequence[cp.Variable]) -> Fact:
     """How many numbers a level decides, and under which names."""
     total = sum(variable.size for variable in variables)
+    n_whole = sum(int(integer_entries(variable).sum()) for variable in variables)
     names = some_of((f"{v.name()} {v.shape}" if v.ndim else v.name() for v in variables), MOST_NAMES)
-    return Fact(name, str(total), names or "none")
+    count = f"{total}, {n_whole} of them integer" if n_whole else str(total)
+    return Fact(name, count, names or "none")
 
 
 def follower_facts(followers: Sequence[Lower]) -> list[Fact]:
@@ -108,6 +111,9 @@ def lower_class(model: Model) -> str:
 def lower_class_fact(model: Model) -> Fact:
     """The lower level's class in y at fixed x."""
     name = "lower level at fixed x"
+    if model.integer_y.any():
+        kind = "linear" if model.integer_lower.is_linear else "nonlinear"
+        return Fact(name, f"mixed-integer, {kind}", f"answered by {model.integer_lower.served_by}")
     try:
         program = model.lower_program
     except NonconvexLowerError as error:

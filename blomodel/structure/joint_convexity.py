@@ -26,6 +26,7 @@ from blomodel.compiler.expressions.rewriting import rewrite
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import hessian, jacobian
 from blomodel.compiler.passes.intervals import intervals
+from blomodel.compiler.passes.polynomial import is_jointly_quadratic
 from blomodel.model.model import Model
 from blomodel.programs.objective import summands, total
 from blomodel.programs.quadratic import is_positive_semidefinite
@@ -51,7 +52,7 @@ class JointConvexity:
         others: list[cp.Expression] = []
         for part in summands(expression):
             tape = lower([part], self.model.blocks)
-            (quadratic if self.model.is_jointly_quadratic(tape) else others).append(part)
+            (quadratic if is_jointly_quadratic(tape) else others).append(part)
         return self._by_rules(others) and self._by_hessian(quadratic)
 
     def _by_rules(self, parts: Sequence[cp.Expression]) -> bool:

@@ -152,6 +152,12 @@ def evaluate_pessimistically(
 
 def look_pessimistically(problem: BilevelProblem, x: object, search: int) -> Pessimistic:
     """See BilevelProblem.pessimistic."""
+    model = problem.plain_model
+    if model.integer_y.any() or (search > 0 and model.has_integers):
+        raise ModelError(
+            "pessimistic() looks at lower levels without integer variables, and searches only over x "
+            "that are real; with integers above it takes an x of your own."
+        )
     known_value = np.inf
     if x is None:
         if problem.solution is None:

@@ -77,6 +77,9 @@ class _NoDerivativeError(Exception):
 def find_sensitivity(problem: BilevelProblem) -> Sensitivity:
     """The derivatives at the answer of the last solve."""
     parameters = problem.levels.parameters
+    if problem.plain_model.has_integers:
+        reason = "with integer variables the value may jump with a parameter"
+        return Sensitivity(dict.fromkeys(parameters), dict.fromkeys(parameters, reason))
     found: dict[cp.Parameter, np.ndarray | None] = dict.fromkeys(parameters)
     try:
         derivative, undetermined = _differentiate(problem)

@@ -25,6 +25,8 @@ class JoinFollowers(Transformation):
 
     def obstacle(self, statement: Statement) -> str | None:
         """There must be several."""
+        if statement.is_game:
+            return "they see one another"
         return None if len(statement.followers) > 1 else "there is one follower"
 
     def apply(self, statement: Statement) -> Applied:

@@ -69,7 +69,7 @@ class MultipliersInAnswer(Transformation):
         used = {variable.id for variable in _upper_variables(statement)}
         names = some_of(r.multiplier.name() for r in rows if r.multiplier.id in used)
         reason = f"the upper level uses {names}, so multipliers are part of the lower answer"
-        return _WithMultipliers(self.name, reason, statement, after)
+        return WithMultipliers(self.name, reason, statement, after)
 
 
 def _upper_variables(statement: Statement) -> list[cp.Variable]:
@@ -77,7 +77,9 @@ def _upper_variables(statement: Statement) -> list[cp.Variable]:
     return [variable for part in parts for variable in part.variables()]
 
 
-class _WithMultipliers(Applied):
+class WithMultipliers(Applied):
+    """A lower level that answers with its multipliers too, and the way back."""
+
     def forward(self, values: Values, p: np.ndarray) -> Values:
         """The values with the multipliers that were not given: those that fit the others best."""
         level, rows = self.after.lower, self.before.priced_rows
@@ -91,7 +93,8 @@ class _WithMultipliers(Applied):
 
     def invert_multipliers(self, multipliers: list[np.ndarray], values: Values) -> list[np.ndarray]:
         """The multipliers in the answer, not those of the level that holds them."""
-        stated = self.before.priced_rows[: len(self.before.lower.constraints)]
+        n_stated = sum(len(follower.constraints) for follower in self.before.followers)
+        stated = self.before.priced_rows[:n_stated]
         return [values[row.multiplier] for row in stated]
 
 

@@ -47,10 +47,13 @@ class FittingScales(Transformation):
 
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
-        self.found = None if model.statement.partners else find_magnitudes(model, p, ordinary=FAR)
+        is_out = bool(model.statement.partners or model.statement.integers)
+        self.found = None if is_out else find_magnitudes(model, p, ordinary=FAR)
 
     def obstacle(self, statement: Statement) -> str | None:
         """Some variable or row must be far from a size of one."""
+        if statement.integers:
+            return "some variables are whole numbers, which have no other unit"
         if statement.partners:
             return "the answer holds multipliers, which are in the units that were stated"
         if self.found is None or not _is_far(self.found):

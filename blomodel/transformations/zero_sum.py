@@ -15,14 +15,17 @@ import enum
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.memory import remembered
+from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
@@ -31,6 +34,7 @@ from blomodel.programs.cone_data import ConeData
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.solvers.question import Cone, ConeKind
 
+SOLVED = 2e-7  # relative: what a mixed-integer solver may have missed
 SAME = 1e-9  # relative difference of gradients that count as multiples of each other
 N_POINTS = 8  # at which gradients are compared
 TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn
@@ -104,10 +108,11 @@ def why_no_saddle(model: Model, p: np.ndarray) -> str | None:
     return None
 
 
-def find_saddle(model: Model, p: np.ndarray, factor: float) -> Saddle | None:
+def find_saddle(model: Model, p: np.ndarray, factor: float, deadline: Deadline = NEVER) -> Saddle | None:
     """Solve an opposed problem as one convex program; None where a solver fails.
 
-    Only where ``why_no_saddle`` has no objection.
+    Only where ``why_no_saddle`` has no objection. Integers above make it a mixed-integer program, whose
+    optimum is the bound.
     """
     origin = np.zeros(model.x.size), np.zeros(model.y.size)
     lower = _lower_at(model, origin[0])
@@ -139,6 +144,8 @@ def find_saddle(model: Model, p: np.ndarray, factor: float) -> Saddle | None:
             cp.Minimize(own - factor * (dual - at_zero)),
             [*model.upper_constraints, balance, *_dual_cones(multipliers, cones)],
         )
+        if model.integer_x.any():
+            return _best_integers(model, program, deadline)
         if not program.is_dcp() or not _is_solved(program):
             return None
         found = model.x.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.x.leaves})
@@ -147,6 +154,36 @@ def find_saddle(model: Model, p: np.ndarray, factor: float) -> Saddle | None:
         bounds = [_least_against(model, sign * answer) for sign in (1.0, -1.0)]
         known = [bound for bound in bounds if bound is not None]
         return Saddle(found, max(known)) if known else None
+
+
+def _best_integers(model: Model, program: cp.Problem, deadline: Deadline) -> Saddle | None:
+    """The optimum of the program with integers as such; None where a solver does not prove it."""
+    copies = [whole_copy(leaf, model.integer_x[model.x.slice_of(leaf)]) for leaf in model.x.leaves]
+    substitute = Substitution(model.x.leaves, copies)
+    rows = [substitute(constraint) for constraint in program.constraints]
+    whole = cp.Problem(cp.Minimize(substitute(program.objective.args[0])), rows)
+    solver = cp.HIGHS if whole.is_lp() else cp.SCIP
+    if not whole.is_dcp() or solver not in cp.installed_solvers():
+        return None
+    options: dict[str, Any] = {}
+    if solver == cp.HIGHS:
+        options = {"mip_rel_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
+        if not deadline.is_never:
+            options["time_limit"] = max(deadline.remaining, 0.1)
+    elif not deadline.is_never:
+        options = {"scip_params": {"limits/time": max(deadline.remaining, 0.1)}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            whole.solve(solver=solver, **options)
+        except cp.SolverError:
+            return None
+    if whole.status != cp.OPTIMAL:
+        return None
+    values = {leaf: np.asarray(copy.value) for leaf, copy in zip(model.x.leaves, copies, strict=True)}
+    x = with_integers_rounded(model.x.join(values), model.integer_x)
+    value = float(whole.value)
+    return Saddle(x, value - SOLVED * (1 + abs(value)))
 
 
 def _least_against(model: Model, y: np.ndarray) -> float | None:

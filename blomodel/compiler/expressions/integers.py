@@ -40,6 +40,17 @@ def _at(places: Iterable[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
     return tuple(np.array(list(places), dtype=int).T)
 
 
+def whole_copy(leaf: cp.Variable, mask: np.ndarray | None) -> cp.Variable:
+    """A free variable of the same shape, whose whole entries cvxpy's solvers know of."""
+    if mask is None or not mask.any():
+        return cp.Variable(leaf.shape, name=leaf.name())
+    if mask.all():
+        return cp.Variable(leaf.shape, name=leaf.name(), integer=True)
+    places = zip(*np.nonzero(mask.reshape(leaf.shape, order="F")), strict=True)
+    whole = [tuple(int(k) for k in place) for place in places]
+    return cp.Variable(leaf.shape, name=leaf.name(), integer=whole)
+
+
 def stated_integers(variables: Iterable[cp.Variable]) -> dict[int, np.ndarray]:
     """The whole entries of every variable that has any."""
     found = {variable.id: integer_entries(variable) for variable in variables}

@@ -236,3 +236,16 @@ def _matmul(node: Node, left: _State, right: _State) -> _State:
     classes = reached.sum(axis=1, dtype=np.int8)  # thresholds are nested, so they count up
     flat = [matrix.ravel(order="F") for matrix in classes]
     return _State(np.stack(flat, axis=1), other.ravel(order="F"))
+
+
+def is_jointly_quadratic(tape: Tape) -> bool:
+    """Whether the first output is a quadratic function of (x, y) together."""
+    in_y = polynomial(tape, variable="y", coefficient="x")
+    in_x = polynomial(tape, variable="x", coefficient="y")
+    return bool(
+        in_y.degree[0] <= 2
+        and in_x.degree[0] <= 2
+        and in_y.coefficient_class[0, 2] <= CONSTANT
+        and in_y.coefficient_class[0, 1] <= AFFINE
+        and in_x.coefficient_class[0, 2] <= CONSTANT
+    )

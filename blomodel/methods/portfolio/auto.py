@@ -9,7 +9,7 @@ import numpy as np
 
 from blomodel.methods.portfolio.effort import Effort
 from blomodel.methods.portfolio.plan import Plan, make_plan
-from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.capabilities import WITH_INTEGERS, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
@@ -37,7 +37,7 @@ class Auto:
     claims: ClassVar[str] = "what the certificate proves, up to global optimality"
     reference: ClassVar[str] = "the methods it calls; pieces: Bard and Moore (1990)"
     costs: ClassVar[str] = "chosen by structure; see the methods it calls"
-    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+    capabilities: ClassVar[frozenset[Capability]] = WITH_INTEGERS
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
     needs: ClassVar[tuple[Need, ...]] = ()
 

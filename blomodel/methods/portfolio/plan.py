@@ -18,6 +18,7 @@ from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
+from blomodel.methods.portfolio.integers import IntegerBounds, steps_with_plans
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
 from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi
 from blomodel.methods.portfolio.searches import SEARCHES
@@ -59,6 +60,9 @@ MEMBERS: tuple[type[Step], ...] = (
     Rescue,
     Choice,
 )
+
+# The same for problems with integers; further steps solve other problems by plans of their own.
+INTEGER_MEMBERS: tuple[type[Step], ...] = (LowerAnswer, OneProgram, IntegerBounds)
 
 # The same for lower levels that are not convex.
 NONCONVEX_MEMBERS: tuple[type[Step], ...] = (SampleOfPhi, CutsAlone, PatternAroundTheBest)
@@ -182,6 +186,8 @@ def plan_for_one(
     effort : Effort
         When to stop without a proof.
     """
+    if model.has_integers:
+        return _plan_with_integers(Situation(model, p, n_starts), effort)
     if not model.is_convex_below:
         reason = "they need lower answers that are sure, which a lower level that is not convex lacks"
         steps, omitted = _choose_steps(Situation(model, p, n_starts), NONCONVEX_MEMBERS)
@@ -193,6 +199,22 @@ def plan_for_one(
         situation, n_further = Situation(equivalent.model, p, n_starts), equivalent.n_further
     steps, omitted = _choose_steps(situation, MEMBERS)
     return Plan(steps, omitted, n_further, effort)
+
+
+def _plan_with_integers(situation: Situation, effort: Effort) -> Plan:
+    """The plan where variables of either level must be whole."""
+    steps, omitted = _choose_steps(situation, INTEGER_MEMBERS)
+    if situation.model.x.size:
+        further = steps_with_plans(situation, plan_quietly)
+        steps += tuple(step for step in further if isinstance(step, Step))
+        omitted += tuple(step for step in further if isinstance(step, Omission))
+    reason = "they move every variable continuously, and some must be whole here"
+    return Plan(steps, (*omitted, Omission("all others", reason)), effort=effort)
+
+
+def plan_quietly(model: Model, p: np.ndarray, effort: Effort) -> Plan:
+    """The plan for a problem that is solved on the way to another one."""
+    return make_plan(model, p, None, effort)
 
 
 def _say_whether_families_agree(run: Run) -> None:

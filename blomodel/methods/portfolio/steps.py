@@ -18,7 +18,8 @@ from blomodel.methods.portfolio.start_search import (
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.answer_descent import has_one_answer
-from blomodel.methods.search.pieces import answer_below, choose_optimistically
+from blomodel.methods.search.integer_answer import answer_at
+from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.methods.value_cuts import ValueCuts
 
 CUT_STARTS, FEW_CUT_STARTS = 6, 3  # of value-cuts at the first level; few where phi is sampled too
@@ -46,7 +47,9 @@ class LowerAnswer(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Ask the lower level."""
-        answer_below(run, np.empty(0), np.zeros(run.model.y.size))
+        bound = answer_at(run, np.empty(0), "lower answer")
+        if np.isfinite(bound) and bound > run.bound:
+            run.bound, run.bound_source = bound, "the lower level's answers, since there is no x"
         return Outlook.SETTLED
 
 

@@ -35,7 +35,9 @@ class OneProgram(Step):
         """Where f is a multiple of g up to terms in x, and the program is convex."""
         model, p = situation.model, situation.p
         relation = find_relation(model, p)
-        if relation is None:
+        if relation is None or model.integer_y.any():
+            return None
+        if model.has_integers and relation.interest is Interest.COMMON:
             return None
         if relation.interest is Interest.OPPOSED:
             obstacle = why_no_saddle(model, p)
@@ -63,7 +65,7 @@ class OneProgram(Step):
     def run(self, run: Run, level: int) -> Outlook:
         """Solve the program, and answer at its x."""
         if self.relation.interest is Interest.OPPOSED:
-            saddle = find_saddle(run.model, run.p, self.relation.factor)
+            saddle = find_saddle(run.model, run.p, self.relation.factor, run.deadline)
             if saddle is None:
                 return Outlook.DONE
             x, y, bound = saddle.x, np.zeros(run.model.y.size), saddle.bound

@@ -370,10 +370,11 @@ class Run(Findings):
             worst = max(worst, rows.values(x, y, p).max(initial=0))
         for rows in (model.upper_eq, model.lower_eq):
             worst = max(worst, np.abs(rows.values(x, y, p)).max(initial=0))
-        if model.has_integers:
+        worst /= scale
+        if model.has_integers:  # a whole number is no less whole for being large
             worst = max(worst, distance_to_integers(x, model.integer_x))
             worst = max(worst, distance_to_integers(y, model.integer_y))
-        return worst / scale
+        return worst
 
     def is_acceptable(self, candidate: Candidate) -> bool:
         """Whether a candidate is bilevel feasible within the tolerance."""

@@ -82,8 +82,8 @@ class Bounding:
         """
         best, model = run.best(), run.model
         assert best is not None
-        if best is self._confirmed or (model.is_convex_below and not model.integer_y.any()):
-            return True
+        if best is self._confirmed or model.is_convex_below or model.integer_y.any():
+            return True  # lower levels with integers are solved to a proof whenever they are asked
         known, _ = run.solve_lower(best.x, best.y)
         answer, is_sure = self.lower.confirm(best.x, run.p, known, run.deadline)
         if answer.has_point and answer.value < known.value:
@@ -166,7 +166,8 @@ class Bounding:
     def _add_point(self, run: Run, x: Array, y: Array, own: Array, value: float) -> bool:
         """Keep a lower point that is better than y at x; whether there was one to keep."""
         gain = float(run.model.g(x, y, run.p)[0]) - value
-        may_cut = self.problem.takes_lower_points and len(self.points) < MOST_POINTS
+        is_free = run.model.has_integers or len(self.points) < MOST_POINTS
+        may_cut = self.problem.takes_lower_points and is_free
         if not may_cut or gain <= KEPT_GAIN * (1 + abs(value)):
             return False
         self.points.append(LowerPoint(x, self._inner_point(run, x, own, value, gain)))
@@ -175,21 +176,28 @@ class Bounding:
 
     def _propose(self, run: Run, x: Array, y: Array, own: Array, value: float, is_sure: bool) -> None:
         """Points at x: the relaxed y, the lower level's own, and its best minimiser for f."""
-        model, p = run.model, run.p
-        if model.is_convex_below and not model.integer_y.any():
+        model = run.model
+        if model.is_convex_below:
             answer_below(run, x, y)
             return
         run.propose(x, y, "relaxation")
         run.propose(x, own, "lower answer at the relaxation's x")
         if is_sure:
-            chosen = self.lower.choose(x, p, value, run.deadline)
+            chosen = self._choose(run, x, value)
             if chosen is not None:
                 run.propose(x, chosen, "best lower minimiser at the relaxation's x")
+
+    def _choose(self, run: Run, x: Array, value: float) -> Array | None:
+        """The lower minimiser at x that the upper level likes best."""
+        if not run.model.integer_y.any():
+            return self.lower.choose(x, run.p, value, run.deadline)
+        chosen = run.model.integer_lower.choose(x, run.p, value, run.deadline)
+        return None if chosen is None else chosen.point
 
     def _inner_point(self, run: Run, x: Array, y: Array, value: float, gain: float) -> Array:
         """A lower point nearly as good as the best, away from rows that exclude it beside x."""
         coupled = self.problem.coupled_rows
-        if not coupled.any():
+        if not coupled.any() or self.problem.is_sharp(x, y):
             return y
         level = value + HALF_WAY * gain
         inside = self.lower.inside(x, run.p, level, coupled, run.deadline)

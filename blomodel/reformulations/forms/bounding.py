@@ -32,6 +32,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
 from blomodel.model.model import Model
 from blomodel.model.rows import Rows
+from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import Formula, UntranslatableError, is_number
 from blomodel.transformations.equivalent import Equivalent
@@ -172,12 +173,41 @@ class BoundingProblem:
         (g,) = program.formulas(model.g, inputs)
         own_value = program.named(g, at_least=True)
         for point in lower_points:
+            if model.has_integers:
+                self._add_integer_cut(program, inputs, g, point)
+                continue
             moved = {**inputs, "y": self._moved(point, x)}
             (value,) = program.formulas(model.g, moved)
             scale = 1 + abs(float(model.g(point.x, point.y, self.p)[0]))
             excluding = [-row for row in program.formulas(model.lower_in.tape, moved)]
             options = [row for row in excluding if not is_number(row)]
             program.one_holds([own_value - value - CUT_SLACK * scale, *options])
+
+    def _add_integer_cut(
+        self, program: ScipProgram, inputs: dict[str, Any], g: Formula, point: LowerPoint
+    ) -> None:
+        """The cut of a lower point where variables are whole, which may hold at its own x only."""
+        model, x = self.model, inputs["x"]
+        known = float(model.g(point.x, point.y, self.p)[0])
+        slack = CUT_SLACK * (1 + abs(known))
+        carried = carry(model, self.p, point.x, point.y, x)
+        if carried is not None:
+            (value,) = program.formulas(model.g, {**inputs, "y": carried.y})
+            program.one_holds([g - value - slack, *carried.excluding])
+        if carried is None or not carried.is_sharp:
+            others = elsewhere(model, point.x, x, model.bounds(self.p))
+            if others is not None:
+                program.one_holds([g - known - slack, *others])
+
+    def is_sharp(self, x: Array, y: Array) -> bool:
+        """Whether the cut of a lower point holds at the x at which it was found."""
+        model = self.model
+        if not model.has_integers:
+            return False
+        if np.all(model.integer_x[linking_columns(model)]):
+            return True
+        carried = carry(model, self.p, x, y, [float(value) for value in x])
+        return carried is not None and carried.is_sharp
 
     def _moved(self, point: LowerPoint, x: Sequence[Formula]) -> list[Formula]:
         """The lower point as it moves with x, along affine lower equations."""
@@ -199,6 +229,8 @@ class BoundingProblem:
         model = self.model
         if not model.conditions.multipliers_are_unknowns or model.lower_in.spectral:
             return False
+        if model.has_integers and np.all(model.integer_x[linking_columns(model)]):
+            return True
         holds_x = _holds(model.lower_eq, "x")
         return not holds_x or model.lower_eq.is_affine
 

@@ -31,6 +31,7 @@ FEASIBLE = 1e-7  # violation of a row that SCIP may leave; LPs below are ten tim
 BOUND_SLACK = 1e-6  # relative: what SCIP's tolerances may have raised a bound by
 INFINITE = 1e20  # SCIP's word for infinity
 WHOLE = 1e9  # beyond it a bound of a variable is as good as none
+LARGE = 1e4  # up to it the largest value of a row is a good factor of its switch
 HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
 STACK = 1 << 26  # bytes for SCIP's thread: as much as a main thread has, and more than some systems give
 BETWEEN_LOOKS = 0.1  # seconds
@@ -208,12 +209,32 @@ class ScipProgram:
         if len(others) <= 1:
             self.at_most_zero(others or [math.inf])
             return
-        switches = []
-        for row in others:
+        switches = [self._switch(row) for row in others]
+        self._scip.addCons(sum(switches[1:], switches[0]) >= 1.0)
+
+    def _switch(self, row: Formula) -> Any:
+        """What can be 1 only where a row is ``<= 0``: a 0-1 variable of its own, or a new one."""
+        constant, slopes = _linear_parts(row)
+        if slopes is None:
             switch = self._scip.addVar(vtype="B")
             self._scip.addConsIndicator(self.named(row) <= 0.0, binvar=switch)
-            switches.append(switch)
-        self._scip.addCons(sum(switches[1:], switches[0]) >= 1.0)
+            return switch
+        ends = [(variable.getLbOriginal(), variable.getUbOriginal()) for variable, _ in slopes]
+        if len(slopes) == 1 and slopes[0][0].vtype() in ("BINARY", "INTEGER") and ends[0] == (0.0, 1.0):
+            variable, slope = slopes[0]
+            if constant > 0.0 >= constant + slope:
+                return variable
+            if constant <= 0.0 < constant + slope:
+                return 1.0 - variable
+        switch = self._scip.addVar(vtype="B")
+        worst = constant + sum(
+            max(slope * low, slope * high) for (_, slope), (low, high) in zip(slopes, ends, strict=True)
+        )
+        if worst <= LARGE:
+            self._scip.addCons(row <= max(worst, 0.0) * (1.0 - switch))
+        else:
+            self._scip.addConsIndicator(row <= 0.0, binvar=switch)
+        return switch
 
     def minimise(self, objective: Formula) -> None:
         """State the objective; a variable stands for it where it is not linear."""
@@ -320,3 +341,20 @@ class ScipProgram:
     def is_unsettled(self) -> bool:
         """Whether a further portion would go on with the search."""
         return str(self._scip.getStageName()) in ("PROBLEM", "SOLVING", "PRESOLVED", "TRANSFORMED")
+
+
+def _linear_parts(row: Formula) -> tuple[float, list[tuple[Any, float]] | None]:
+    """Constant and slopes of a row that is linear; None in place of the slopes of any other."""
+    terms = getattr(row, "terms", None)
+    if terms is None:
+        is_variable = hasattr(row, "getLbOriginal")
+        return 0.0, [(row, 1.0)] if is_variable else None
+    constant, slopes = 0.0, []
+    for term, factor in terms.items():
+        if len(term) > 1:
+            return 0.0, None
+        if len(term) == 0:
+            constant += factor
+        elif factor:
+            slopes.append((term[0], float(factor)))
+    return constant, slopes
