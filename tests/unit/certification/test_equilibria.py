@@ -26,7 +26,7 @@ def test_the_upper_level_takes_the_equilibrium_it_likes():
     pytest.importorskip("pyscipopt")
     problem, x, a, b = coordination()
     # At (1, 1): (x - 1)^2 - 1 + 0.1 x, least at x = 0.95; at (0, 0): x^2 + 0.1 x, least 0.
-    assert problem.solve() == pytest.approx(0.0025 - 1 + 0.095, abs=1e-4)
+    assert problem.solve("global") == pytest.approx(0.0025 - 1 + 0.095, abs=1e-4)
     assert problem.status == "optimal"
     assert [float(a.value), float(b.value)] == pytest.approx([1, 1], abs=1e-6)
     certificate = problem.certificate
