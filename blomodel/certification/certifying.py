@@ -29,6 +29,7 @@ from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
 from blomodel.text.layout import array
 from blomodel.transformations.kinks import rows_for_kinks
+from blomodel.transformations.scales import rescaling_advice
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -234,6 +235,8 @@ def _lower_objections(judged: Judged, checks: _Checks, tolerance: float) -> list
         return ["the lower objective improves without limit at this x"]
     if lower.y is None:
         about = f": {lower.reason}" if lower.reason else ""
+        advice = rescaling_advice(judged.model, judged.p)
+        about += f"; {advice}" if advice else ""
         return [f"the lower level's optimal value at this x could not be computed{about}"]
     if not checks.gap <= tolerance:
         return [

@@ -21,6 +21,7 @@ from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
 from blomodel.text.layout import array
+from blomodel.transformations.scales import rescaling_advice
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -212,6 +213,9 @@ def _without_answer(
                 return Outcome(certificate.claim, certificate, point, run.candidates[-1].source)
     if run.is_infeasible or (reason is not None and reason.is_proven):
         return Outcome(Status.INFEASIBLE, None, None, "", reason)
+    if InnerStatus.FAILED in tried:
+        advice = rescaling_advice(run.model, run.p)
+        run.note("the lower level could not be solved at every x" + (f"; {advice}" if advice else ""))
     return Outcome(Status.FAILED, *best, reason)
 
 

@@ -34,6 +34,16 @@ At = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y and parameters
 
 
 @dataclass(frozen=True)
+class Odd:
+    """A coefficient of a row that no units bring near one: where it stands, and its size then."""
+
+    kind: int  # of row, as in ``Magnitudes.rows``
+    row: int
+    variable: int
+    size: float
+
+
+@dataclass(frozen=True)
 class Magnitudes:
     """Sizes as logarithms to base two; zero is a size of one.
 
@@ -45,11 +55,14 @@ class Magnitudes:
         Of upper inequalities and equalities, then of lower ones, as they stand.
     scaled_rows : tuple of arrays
         The same when variables are counted in their own sizes.
+    odd : Odd or None
+        The coefficient that is then farthest from the others of its row; None without rows.
     """
 
     variables: np.ndarray
     rows: tuple[np.ndarray, ...]
     scaled_rows: tuple[np.ndarray, ...]
+    odd: Odd | None = None
 
 
 def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes | None:
@@ -83,11 +96,9 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     away = np.clip(middle + np.exp2(sizes), low, high)
     beside = [_Line.of(rows, (away[:n_x], away[n_x:], p)) for rows in kinds]
     both = list(zip(lines, beside, strict=True))
-    return Magnitudes(
-        sizes,
-        tuple(_row_sizes(pair, np.zeros(n_z)) for pair in both),
-        tuple(_row_sizes(pair, sizes) for pair in both),
-    )
+    scaled = tuple(_row_sizes(pair, sizes) for pair in both)
+    as_stated = tuple(_row_sizes(pair, np.zeros(n_z)) for pair in both)
+    return Magnitudes(sizes, as_stated, scaled, _oddest(lines, sizes, scaled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +210,22 @@ def _row_sizes(lines: tuple[_Line, _Line], sizes: np.ndarray) -> np.ndarray:
     constants = np.where(np.isfinite(lines[0].constants), np.abs(lines[0].constants), 0.0)
     largest = np.where(largest > 0, largest, constants)
     return np.log2(np.where(largest > 0, largest, 1.0))
+
+
+def _oddest(lines: list[_Line], sizes: np.ndarray, rows: tuple[np.ndarray, ...]) -> Odd | None:
+    """The coefficient that is farthest from the largest one of its row."""
+    found: Odd | None = None
+    for kind, (line, of_rows) in enumerate(zip(lines, rows, strict=True)):
+        slopes = line.slopes
+        usable = np.flatnonzero(np.isfinite(slopes.data) & (slopes.data != 0.0))
+        if not usable.size:
+            continue
+        entries = np.log2(np.abs(slopes.data[usable])) + sizes[slopes.col[usable]]
+        apart = entries - of_rows[slopes.row[usable]]
+        k = int(np.abs(apart).argmax())
+        if found is None or abs(apart[k]) > abs(found.size):
+            found = Odd(kind, int(slopes.row[usable[k]]), int(slopes.col[usable[k]]), float(apart[k]))
+    return found
 
 
 def _implied_ranges(

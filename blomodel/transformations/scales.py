@@ -208,3 +208,36 @@ def entry_name(model: Model, position: int) -> str:
                 at = np.unravel_index(place, leaf.shape, order="F")
                 return f"{leaf.name()}[{','.join(str(int(k)) for k in at)}]"
     raise IndexError(position)
+
+
+def rescaling_advice(model: Model, p: np.ndarray) -> str:
+    """Which variable or row of a model is farthest from one, and by which factor; empty: none is far.
+
+    For messages about a solver that fails where units were of no use: with a coefficient that no choice
+    of units brings near the others.
+    """
+    found = find_magnitudes(model, p, ordinary=0.0)
+    if found is None:
+        return ""
+    kinds = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
+    advice: list[tuple[float, str]] = []
+    if found.variables.size:
+        far = int(np.abs(found.variables).argmax())
+        size = float(found.variables[far])
+        text = f"'{entry_name(model, far)}' is about {2.0**size:.1g}: count it in units of that size"
+        advice.append((abs(size), text))
+    for rows, sizes in zip(kinds, found.rows, strict=True):
+        if len(sizes):
+            far = int(np.abs(sizes).argmax())
+            text = f"the row '{rows.labels[far]}' is about {2.0 ** sizes[far]:.1g}: divide it by that"
+            advice.append((abs(float(sizes[far])), text))
+    if found.odd is not None:
+        odd = found.odd
+        name, row = entry_name(model, odd.variable), kinds[odd.kind].labels[odd.row]
+        text = (
+            f"'{name}' stands in the row '{row}' with a coefficient {2.0**odd.size:.1g} times what its "
+            f"size elsewhere suggests: rescale it by {2.0**-odd.size:.1g} there, or restate the row"
+        )
+        advice.append((abs(odd.size), text))
+    worst = max(advice, default=(0.0, ""))
+    return worst[1] if worst[0] > FAR else ""

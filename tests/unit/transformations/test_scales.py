@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.certification import certifying
+from blomodel.certification.lower_check import LowerCheck
+from blomodel.solvers.answer import InnerStatus
+from blomodel.transformations.scales import rescaling_advice
 
 SAME = 1e-6
 KINDS = ("lp", "qp", "log", "exp")
@@ -124,3 +130,24 @@ def test_the_chain_tells_what_was_done() -> None:
     problem, _ = random_problem("qp", 0, y=1e-6, rows=1e6)
     text = str(problem.chain)
     assert "'y[" in text and "units of" in text and "divided by their size" in text
+
+
+def test_advice_names_the_coefficient_that_no_units_help() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    rows = [y[0] + y[1] <= 3 + x, y[0] - 2 * y[1] <= 1, y[0] + 1e13 * y[1] >= -1, y <= 9]
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - 1)), rows, variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y[0]), [x >= 0, x <= 2], lower)
+    advice = rescaling_advice(problem.model, np.zeros(0))
+    assert "'y[" in advice and "coefficient" in advice and "rescale it by" in advice
+    ordinary, _ = random_problem("qp", 0)
+    assert rescaling_advice(ordinary.model, np.zeros(0)) == ""
+
+
+def test_a_lower_level_that_cannot_be_solved_is_told_with_advice(monkeypatch: Any) -> None:
+    problem, _ = random_problem("qp", 0)
+    failed = LowerCheck(InnerStatus.FAILED, np.nan, None, [], "nobody", reason="it stalls")
+    monkeypatch.setattr(certifying, "check_lower", lambda *_: failed)
+    monkeypatch.setattr(certifying, "rescaling_advice", lambda *_: "'y[0]' is about 1e+09")
+    refused = bm.certify(problem, x=[0, 0], y=[0, 0, 0])
+    assert not refused.accepted
+    assert any("it stalls; 'y[0]' is about 1e+09" in reason for reason in refused.reasons)
