@@ -250,7 +250,8 @@ class _Answers:
     def of(cls, known: list[dict[bytes, np.ndarray]], blocks: list[np.ndarray], n: int) -> _Answers:
         most = max(len(found) for found in known)
         places = np.full((len(blocks), most), -1)
-        rows, cols, data, columns = [], [], [], []
+        rows, cols, data = [], [], []
+        columns: list[np.ndarray] = []
         for k, (found, block) in enumerate(zip(known, blocks, strict=True)):
             for place, answer in enumerate(found.values()):
                 number = len(columns)
