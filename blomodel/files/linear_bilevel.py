@@ -107,7 +107,7 @@ def _variable(name: str, program: LinearProgram, places: Sequence[int] | np.ndar
     """The columns as one vector, in their order."""
     places = np.asarray(places, dtype=int)
     whole = np.flatnonzero(program.is_integer[places])
-    integer = bool(whole.size) if whole.size in (0, places.size) else [(int(k),) for k in whole]
+    integer = bool(whole.size) if whole.size in (0, places.size) else [tuple(int(k) for k in whole)]
     bounds = [program.low[places], program.high[places]]
     is_free = np.all(np.isneginf(bounds[0])) and np.all(np.isposinf(bounds[1]))
     return cp.Variable(places.size, name=name, integer=integer, bounds=None if is_free else bounds)

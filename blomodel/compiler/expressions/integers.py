@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import cvxpy as cp
 import numpy as np
@@ -20,7 +20,7 @@ def integer_entries(variable: cp.Variable) -> np.ndarray:
         if declared is True:
             mask[...] = True
         elif declared:
-            mask[_at(places)] = True
+            mask[_at(places, variable.ndim)] = True
     return mask.ravel(order="F")
 
 
@@ -31,13 +31,20 @@ def boolean_entries(variable: cp.Variable) -> np.ndarray:
     if declared is True:
         mask[...] = True
     elif declared:
-        mask[_at(variable.boolean_idx)] = True
+        mask[_at(variable.boolean_idx, variable.ndim)] = True
     return mask.ravel(order="F")
 
 
-def _at(places: Iterable[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-    """A list of places as cvxpy takes it, as an index of an array."""
-    return tuple(np.array(list(places), dtype=int).T)
+def _at(places: Iterable[Sequence[int]], n_dimensions: int) -> tuple[np.ndarray, ...]:
+    """The places that were given, as an index of an array.
+
+    cvxpy's solvers take one list of indices for each dimension, as ``np.nonzero`` gives them. Where this
+    cannot be meant, the places are taken one by one.
+    """
+    given = [np.atleast_1d(np.asarray(part, dtype=int)) for part in places]
+    if len(given) == n_dimensions:
+        return tuple(given)
+    return tuple(np.array(given).T)
 
 
 def whole_copy(leaf: cp.Variable, mask: np.ndarray | None) -> cp.Variable:
@@ -46,8 +53,8 @@ def whole_copy(leaf: cp.Variable, mask: np.ndarray | None) -> cp.Variable:
         return cp.Variable(leaf.shape, name=leaf.name())
     if mask.all():
         return cp.Variable(leaf.shape, name=leaf.name(), integer=True)
-    places = zip(*np.nonzero(mask.reshape(leaf.shape, order="F")), strict=True)
-    whole = [tuple(int(k) for k in place) for place in places]
+    places = np.nonzero(mask.reshape(leaf.shape, order="F"))
+    whole = [tuple(int(k) for k in part) for part in places]
     return cp.Variable(leaf.shape, name=leaf.name(), integer=whole)
 
 

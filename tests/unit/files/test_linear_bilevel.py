@@ -110,6 +110,12 @@ def test_a_stated_problem_is_written_with_its_parameters(tmp_path):
     assert aux.read_text().startswith("N 1\nM 2\n")
 
 
+def test_single_integer_columns_are_whole_for_cvxpy_too(files):
+    x = bm.read(*files).levels.upper[0]
+    cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0.5]).solve(solver=cp.HIGHS)
+    assert x.value.tolist() == [1.0, 0.5]
+
+
 def test_interdiction(tmp_path):
     mps, aux = tmp_path / "k.mps", tmp_path / "k.aux"
     mps.write_text(

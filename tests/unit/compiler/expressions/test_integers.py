@@ -12,6 +12,7 @@ from blomodel.compiler.expressions.integers import (
     boolean_entries,
     distance_to_integers,
     integer_entries,
+    whole_copy,
     with_integers_rounded,
 )
 
@@ -24,13 +25,22 @@ from blomodel.compiler.expressions.integers import (
         (cp.Variable(3, integer=[(1,)]), [0, 1, 0], [0, 0, 0]),
         (cp.Variable(3, boolean=[(0,), (2,)]), [1, 0, 1], [1, 0, 1]),
         (cp.Variable(3, boolean=[(0,)], integer=[(2,)]), [1, 0, 1], [1, 0, 0]),
+        (cp.Variable(3, integer=[(0, 2)]), [1, 0, 1], [0, 0, 0]),  # as cvxpy's solvers take it
         (cp.Variable((2, 2), integer=[(0, 1)]), [0, 0, 1, 0], [0, 0, 0, 0]),
+        (cp.Variable((2, 3), integer=[(0, 1), (2, 0)]), [0, 1, 0, 0, 1, 0], [0] * 6),
         (cp.Variable(integer=True), [1], [0]),
     ],
 )
 def test_entries_column_by_column(variable, whole, boolean):
     assert integer_entries(variable).tolist() == [bool(k) for k in whole]
     assert boolean_entries(variable).tolist() == [bool(k) for k in boolean]
+
+
+def test_copies_are_whole_for_cvxpy():
+    variable = cp.Variable((2, 2))
+    copy = whole_copy(variable, np.array([True, False, False, True]))
+    cp.Problem(cp.Minimize(cp.sum(copy)), [copy >= 0.4]).solve(solver=cp.HIGHS)
+    assert copy.value.tolist() == [[1.0, 0.4], [0.4, 1.0]]
 
 
 def test_distances_and_rounding():
