@@ -31,9 +31,9 @@ class Patience:
     A level has paid when the best value fell, or a fifth of the gap between value and bound was closed.
     ``quick`` ends after the first level. ``normal`` ends once a level has not paid, or two families of
     steps have reached the best value and the bound does not come closer. Under a time limit the rest of
-    the time is used: there it ends only when families agree, and no tree is at work whose bound moves.
-    ``thorough`` ends when three levels in a row have not paid. Any of them ends at a proof, and at the
-    limits of the run.
+    the time is used: there it ends only when families agree, and no tree is at work whose bound moves
+    so that a proof is in sight. ``thorough`` ends when three levels in a row have not paid. Any of them
+    ends at a proof, and at the limits of the run.
     """
 
     def __init__(self, run: Run, effort: Effort) -> None:

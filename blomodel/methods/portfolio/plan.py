@@ -111,7 +111,7 @@ class Plan:
         at_work = [step for step in self.steps if not step.is_last]
         for level in itertools.count():
             at_work, is_settled = self._run_level(run, at_work, level)
-            may_prove = any(step.may_prove for step in at_work)
+            may_prove = any(step.may_prove and step.has_hope(run) for step in at_work)
             if is_settled or not at_work or patience.is_over(level, may_prove=may_prove):
                 break
         if not is_settled:
@@ -138,7 +138,8 @@ class Plan:
     def _run_step(run: Run, step: Step, level: int) -> Outlook:
         run.family, run.activity = step.family, step.name
         try:
-            outlook = Outlook.DONE
+            # A proof that the end of its share broke off may go on at the next level.
+            outlook = Outlook.MORE if step.may_prove else Outlook.DONE
             with run.within(step.share.of(run)):
                 outlook = step.run(run, level)
             return outlook

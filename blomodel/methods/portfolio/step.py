@@ -106,6 +106,10 @@ class Step(ABC):
         """Whether ``condition`` holds, after what the steps before have found."""
         return True
 
+    def has_hope(self, run: Run) -> bool:
+        """Whether a proof is in sight, for a step that may find one."""
+        return True
+
     @abstractmethod
     def run(self, run: Run, level: int) -> Outlook:
         """Do what is due at this level of effort: 0 is the first, and each further one may cost more.

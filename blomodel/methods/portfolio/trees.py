@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
@@ -14,6 +15,8 @@ from blomodel.methods.search.piece_tree import piece_tree
 
 WORK = 300_000  # nodes of the first level, times the unknowns of each
 CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
+HOPEFUL = 0.1  # share of the gap that a level must close for a proof to be in sight
+TRIAL, TRIAL_HOPEFUL = 0.1, 0.03  # share of the first level's nodes in a trial, and of the gap
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
 
 
@@ -24,6 +27,7 @@ class Tree(Step):
     n_pairs: int
     size: int
     source: str
+    is_linear: bool = False  # whether the nodes are linear programs
 
     name = "tree over KKT pieces"
     family = "tree"
@@ -56,10 +60,15 @@ class Tree(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Branch until the bound meets the value, or the nodes of this level are used up."""
-        tree = piece_tree(run)
+        tree, before = piece_tree(run), _gap(run)
         if tree.go_on(run, self.first_nodes * 2**level):
             return Outlook.SETTLED
+        tree.is_slow = _gap(run) > (1 - HOPEFUL) * before
         return Outlook.DONE if tree.has_ended else Outlook.MORE
+
+    def has_hope(self, run: Run) -> bool:
+        """Whether the last level has brought the bound nearer; each costs twice the one before."""
+        return not piece_tree(run).is_slow
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,6 @@ class TreeBeforeSearch(Tree):
     point. Quadratic ones are dearer, and only the root comes first: a search that reaches its bound is
     the last one.
     """
-
-    is_linear: bool = False
 
     share = Share(part=0.2)
 
@@ -106,12 +113,14 @@ class TreeBeforeSearch(Tree):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Branch until the bound meets the value, or a portion of nodes does not pay; once."""
+        if level:  # its share of the time had ended before
+            return Outlook.DONE
         tree, gap = piece_tree(run), np.inf
-        while not tree.go_on(run, self.first_nodes):
+        # Before any search the best point is hardly worth improving by programs that are dear.
+        while not tree.go_on(run, self.first_nodes, uses_best=self.is_linear):
             if not self.is_linear:
                 return Outlook.DONE
-            best, before = run.best(), gap
-            gap = np.inf if best is None else best.value - run.bound
+            before, gap = gap, _gap(run)
             if tree.has_ended or not np.isfinite(gap) or gap > (1 - CLOSED) * before:
                 return Outlook.DONE
         return Outlook.SETTLED
@@ -129,4 +138,22 @@ class TreeAfterSearch(Tree):
         n_pairs = situation.model.n_pairs
         if situation.objective is None or limits.TREE_PAIRS.allows(n_pairs):
             return None
-        return cls(n_pairs, situation.size, situation.objective.source)
+        is_linear = not situation.objective.P.count_nonzero()
+        return cls(n_pairs, situation.size, situation.objective.source, is_linear)
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """The same; where nodes are dear and the best point is confirmed, a trial tells if they pay."""
+        if level == 0 and not self.is_linear and is_confirmed(run):
+            tree, before = piece_tree(run), _gap(run)
+            if tree.go_on(run, max(1, int(TRIAL * self.first_nodes))):
+                return Outlook.SETTLED
+            tree.is_slow = _gap(run) > (1 - TRIAL_HOPEFUL) * before
+            if tree.is_slow:
+                return Outlook.MORE
+        return super().run(run, level)
+
+
+def _gap(run: Run) -> float:
+    """Between the best value and the bound."""
+    best = run.best()
+    return np.inf if best is None else best.value - run.bound

@@ -39,11 +39,16 @@ class PieceTree:
         self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
         self.tree.begin(self.pieces.free_sides)
         self.has_ended = False
+        self.is_slow = False  # whether its bound has come to move so little that no proof is in sight
 
-    def go_on(self, run: Run, nodes: float) -> bool:
-        """Look at so many further nodes; True when the problem is settled."""
+    def go_on(self, run: Run, nodes: float, *, uses_best: bool = True) -> bool:
+        """Look at so many further nodes; True when the problem is settled.
+
+        ``uses_best``: whether the best point of the run is first improved on its piece.
+        """
         tree = self.tree
-        self._use_the_best(run)
+        if uses_best:
+            self._use_the_best(run)
         end = tree.nodes + nodes
         while not self.has_ended and tree.nodes < end:
             tree.node_limit = min(end, tree.nodes + PORTION)
@@ -54,8 +59,8 @@ class PieceTree:
             self._record_bound(run)
             if result.status is ComplementarityStatus.INFEASIBLE:
                 run.is_infeasible = True
-                nodes = counted(tree.nodes, "node")
-                run.note(f"none of the pieces of the KKT conditions has a point ({nodes})")
+                seen = counted(tree.nodes, "node")
+                run.note(f"none of the pieces of the KKT conditions has a point ({seen})")
                 return True
             if result.status is ComplementarityStatus.UNBOUNDED:
                 run.is_unbounded = True

@@ -15,6 +15,7 @@ left. It is an equation where nothing was left out. On a piece that decides y th
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ NO_MATTER = 1e-10  # relative: smaller numbers are rounding
 
 
 @dataclass(frozen=True)
-class _Identity:
+class DualityIdentity:
     """What vanishes: sum_j y_j (stationary_j z - right_j) - sum_k m_k (row_k z - right_k).
 
     The products of multipliers and y have been taken out of the rows, since they cancel.
@@ -47,19 +48,52 @@ class _Identity:
     n_pairs: int  # the first so many of m are multipliers of inequalities, not negative
     follower: tuple[Array, Array]  # number of the follower to which each y and each m belongs
 
+    def weighted(self, weights: Mapping[int, float], n: int) -> tuple[sp.csc_array, Array]:
+        """Hessian and gradient at 0 of a sum of multiples, one for each follower, over n unknowns."""
+        of_y, of_m = (
+            np.array([weights.get(int(number), 0.0) for number in numbers]) for numbers in self.follower
+        )
+        rows = sp.vstack([sp.diags_array(of_y) @ self.stationary, sp.diags_array(-of_m) @ self.rows])
+        entries = np.concatenate([self.y, self.m])
+        place = sp.csr_array(
+            (np.ones(len(entries)), (entries, np.arange(len(entries)))), (n, len(entries))
+        )
+        form = place @ rows
+        linear = np.zeros(n)
+        np.add.at(
+            linear, entries, np.concatenate([-of_y * self.stationary_right, of_m * self.rows_right])
+        )
+        return sp.csc_array(form + form.T), linear
+
+    def cancelling_weights(self, mixed: sp.csr_array) -> dict[int, float]:
+        """For each follower the multiple that takes most of the products of x and y away.
+
+        ``mixed`` holds the second derivatives of a function: a row for each x, a column for each
+        entry of z.
+        """
+        n_x = mixed.shape[0]
+        own = sp.csr_array(self.stationary[:, :n_x])  # a row for each y
+        other = sp.csr_array(mixed.T)[self.y]
+        along = np.asarray(own.multiply(other).sum(axis=1)).ravel()
+        squares = np.asarray(own.multiply(own).sum(axis=1)).ravel()
+        numbers = self.follower[0]
+        along, squares = np.bincount(numbers, along), np.bincount(numbers, squares)
+        return {k: -along[k] / squares[k] for k in np.flatnonzero(along).tolist()}
+
 
 def with_duality_products(qp: ComplementarityQP, model: Model, p: Array) -> ComplementarityQP:
     """The same problem with unknowns for products at the end of z, and rows for each follower.
 
     ``qp`` stands for the KKT conditions, linear ones, in z = (x, y, multipliers).
     """
-    identity = _find_identity(qp, model)
+    identity = find_identity(qp, model)
     if identity is None:
         return qp
     return _Enclosure(qp, model, p, identity).extended()
 
 
-def _find_identity(qp: ComplementarityQP, model: Model) -> _Identity | None:
+def find_identity(qp: ComplementarityQP, model: Model) -> DualityIdentity | None:
+    """Strong duality of each follower as a form in z; None where rows and equations do not fit."""
     conditions, n_x = model.conditions, model.x.size
     A_eq, A_in = sp.csr_array(qp.A_eq), sp.csr_array(qp.A_in)
     equations, entries, is_stationary = conditions.equation_partners()
@@ -92,7 +126,7 @@ def _find_identity(qp: ComplementarityQP, model: Model) -> _Identity | None:
     stationary.eliminate_zeros()
     rows.eliminate_zeros()
     n_pairs = int(has_bound[: len(conditions.rows)].sum())
-    return _Identity(
+    return DualityIdentity(
         y, sp.csr_array(stationary), qp.b_eq[equations[is_stationary]],
         kept, rows, rows_right, n_pairs, follower,
     )  # fmt: skip
@@ -116,7 +150,7 @@ def _followers(
 class _Enclosure:
     """Collects unknowns and rows that are to be added."""
 
-    def __init__(self, qp: ComplementarityQP, model: Model, p: Array, identity: _Identity) -> None:
+    def __init__(self, qp: ComplementarityQP, model: Model, p: Array, identity: DualityIdentity) -> None:
         self.qp, self.n_x, self.identity = qp, model.x.size, identity
         self.n = len(qp.q)
         self.program = _relaxation(qp)
@@ -156,7 +190,7 @@ class _Enclosure:
         row: dict[int, float] = {}
         has_left_out = False
         products = []
-        for j in np.flatnonzero(identity.follower[0] == follower):
+        for j in np.flatnonzero(identity.follower[0] == follower).tolist():
             entry = int(identity.y[j])
             row[entry] = row.get(entry, 0.0) - identity.stationary_right[j]
             columns, slopes = _entries(identity.stationary, j)
@@ -166,7 +200,7 @@ class _Enclosure:
                 for i, slope in zip(columns, slopes, strict=True)
                 if i < n_x and slope != 0.0
             ]
-        for k in np.flatnonzero(identity.follower[1] == follower):
+        for k in np.flatnonzero(identity.follower[1] == follower).tolist():
             entry = int(identity.m[k])
             columns, slopes = _entries(identity.rows, k)
             reach = 0.0

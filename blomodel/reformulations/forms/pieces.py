@@ -24,7 +24,10 @@ from blomodel.compiler.passes.derivatives import hessian
 from blomodel.model.model import Model
 from blomodel.programs.quadratic import is_positive_semidefinite as has_no_negative_curvature
 from blomodel.reformulations.forms.cancelling import cancel_products
+from blomodel.reformulations.forms.duality_products import find_identity
 from blomodel.solvers.complementarity import ComplementarityQP
+
+ROUNDING = 1e-12  # relative: smaller products have cancelled
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
 
     .. math:: f = (f + \alpha g) - \alpha\,(r(x) - \tfrac12 y'Qy - \lambda\cdot b),
 
-    for any :math:`\alpha`. Pricing problems, where f is the money that the lower level pays, become
-    convex this way.
+    for any :math:`\alpha`, and for one of its own for each follower. Pricing problems, where f is the
+    money that the followers pay, become convex this way.
     """
     n_x, n_y = model.x.size, model.y.size
     if not model.is_linear_quadratic:
@@ -169,28 +172,21 @@ def convex_objective(model: Model, p: np.ndarray) -> PieceObjective | None:
         if _is_convex(rest):
             source = "products with multipliers cancel by complementarity"
             return PieceObjective(rest, linear + cancelling[1], constant, source)
-    if not model.conditions.multipliers_are_unknowns or not model.g_is_quadratic:
+    if not model.conditions.multipliers_are_unknowns:
         return None
-    below = sp.csc_array(hessian(model.g, ("x", "y"), (x, y, p)))
-    mixed, mixed_below = curvature[:n_x, n_x:], below[:n_x, n_x:]
-    weight = -float(mixed.multiply(mixed_below).sum()) / max(float((mixed_below.data**2).sum()), 1e-300)
-    rows_hold_x = any(
-        np.any(rows.linearise(x, y, p).in_x.data != 0) for rows in (model.lower_in, model.lower_eq)
-    )
-    if rows_hold_x or weight == 0.0:
+    none = np.zeros(model.conditions.n_multipliers)
+    identity = find_identity(model_pieces(model, x, y, p, none, curvature=None).qp, model)
+    if identity is None:
         return None
-    # alpha * g, less alpha times the dual value: the x-only part r(x) cancels, that of y doubles.
-    entries = sp.coo_array(below)
-    times = (entries.row >= n_x).astype(float) + (entries.col >= n_x)
-    scaled = (weight * times * entries.data, (entries.row, entries.col))
-    combined = sp.csc_array(curvature + sp.csc_array(scaled, shape=below.shape))
-    if not _is_convex(combined):
+    whole = embed(curvature)
+    weights = identity.cancelling_weights(sp.csr_array(whole[:n_x]))
+    form, slope = identity.weighted(weights, size)
+    combined = sp.csc_array(whole + form)
+    combined.data[np.abs(combined.data) <= ROUNDING * np.abs(curvature.data).max(initial=0)] = 0.0
+    combined.eliminate_zeros()
+    if not weights or not _is_convex(combined):
         return None
-    slope = model.g_grad(x, y, p)
-    linear[n_x : n_x + n_y] += weight * slope[n_x:]
-    right = np.concatenate([model.lower_in.values(x, y, p), model.lower_eq.values(x, y, p)])
-    linear[n_x + n_y :] = -weight * right  # rows are Ay - b <= 0, so b is minus their value at 0
-    return PieceObjective(embed(combined), linear, constant, "products of x and y cancel by duality")
+    return PieceObjective(combined, linear + slope, constant, "products of x and y cancel by duality")
 
 
 def _is_convex(matrix: sp.csc_array) -> bool:

@@ -9,6 +9,7 @@ from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Outlook
 from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
 from blomodel.methods.run.run import Run
+from blomodel.methods.search.piece_tree import piece_tree
 
 N_Y = 60
 PLACES = np.linspace(0, 1, N_Y)
@@ -56,3 +57,42 @@ def test_the_first_tree_proves_the_optimum():
     assert problem.solve() == pytest.approx(min(phi), abs=1e-6)
     assert problem.status == "optimal"
     assert problem.certificate.bound == pytest.approx(min(phi), abs=1e-5)
+
+
+def sellers(kind, customers=4, goods=2):
+    """Prices for customers who weigh differently, each a follower of its own."""
+    draw = np.random.default_rng(5)
+    price, followers, revenue = cp.Variable(goods, name="price"), [], 0
+    for k in range(customers):
+        buy = cp.Variable(goods, name=f"buy{k}", nonneg=True)
+        gain = (draw.uniform(1, 5, goods) - price) @ buy
+        rows = [cp.sum(buy) <= 1]
+        if kind == "QP":
+            gain, rows = gain - cp.sum_squares(buy), []
+        followers.append(bm.Lower(cp.Maximize(gain), rows, variables=[buy], name=f"customer {k}"))
+        revenue += draw.uniform(1, 3) * (price @ buy)
+    return bm.BilevelProblem(cp.Maximize(revenue), [price >= 0, price <= 5], followers)
+
+
+@pytest.mark.parametrize("kind", ["LP", "QP"])
+def test_followers_with_weights_of_their_own_are_proven(kind):
+    problem = sellers(kind)
+    model, p = problem.model, problem.parameter_values()
+    value = problem.solve()
+    assert problem.status == "optimal"
+    ends = np.linspace(0, 5, 26)
+    seen = []
+    for one in ends:
+        for other in ends:
+            x = np.array([one, other])
+            seen.append(-float(model.f(x, model.lower_program.solve(x, p).y, p)[0]))
+    assert max(seen) <= value + 1e-6
+    assert max(seen) >= 0.9 * value  # the grid is not far from the best
+
+
+def test_a_tree_that_hardly_moves_is_given_up_where_the_best_is_confirmed():
+    step = considered(sellers("QP"), Tree)
+    run = Run(sellers("QP").model, np.zeros(0), None, 1e-6, 0)
+    assert step.has_hope(run)
+    piece_tree(run).is_slow = True
+    assert not step.has_hope(run)
