@@ -327,6 +327,12 @@ STUDIED_WHEN_PROVEN = Limit(
     "variables and rows",
     "beyond it, the neighbourhood of a point that a bound proves is not studied, which takes seconds",
 )
+INTERIOR_POINT_CHECK = Limit(
+    300,
+    "lower variables and rows, or products for each variable",
+    "up to it, the certificate solves the lower level by an interior-point method of its own; beyond, "
+    "weak duality proves the answer where the lower level is quadratic and strongly convex",
+)
 UNIQUENESS_TEST = Limit(
     500, "lower variables", "beyond it, the certificate does not test whether the lower answer is unique"
 )

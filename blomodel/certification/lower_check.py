@@ -1,7 +1,8 @@
 """The lower level solved once more at an x, by other means than the methods use.
 
-cvxpy's own canonicalisation of the model as it was written, Clarabel, tight tolerances; where cvxpy's
-rules do not accept it, the compiled lower level.
+cvxpy's own canonicalisation of the model as it was written, Clarabel, tight tolerances; for large
+strongly convex quadratic programs weak duality, see ``dual_check.py``; where cvxpy's rules do not accept
+the level, the compiled one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
+from blomodel.certification.dual_check import bound_by_duality
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
@@ -74,6 +76,13 @@ def check_lower(
     is_for_newton = model.is_convex_below and model.lower_program.is_large_and_smooth
     has_domain = model.unproven_domain([model.g_expression, *model.lower_constraints]) is None
     if has_domain and lower.is_dcp() and not is_for_newton:
+        plain = level.sign * substitute(level.objective.args[0])
+        bound = bound_by_duality(
+            model, problem.parameter_values(), x, plain, constraints, stated.levels.y
+        )
+        if bound is not None:
+            by = "weak duality with cvxpy's values"
+            return LowerCheck(InnerStatus.OPTIMAL, bound.value, bound.y, bound.duals, by)
         solved = _solve_by_cvxpy(lower, stated.levels.y, y)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
