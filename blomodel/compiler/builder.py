@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest, unknown_instruction
+from blomodel.compiler.tape import LARGE, Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 
 # A piece of a selection: the elements ``source`` of a node go to the positions ``target``.
@@ -62,8 +64,8 @@ class TapeBuilder:
 
     def constant(self, values: Any) -> int:
         """A constant; equal numbers are kept as one number repeated."""
-        flat = np.array(values, dtype=float).ravel(order="F")
-        if flat.size > 1 and np.all(flat == flat[0]):
+        flat = _flattened(values)
+        if flat.size > 1 and flat[0] == flat[-1] and np.all(flat == flat[0]):
             return self.fill(self.constant(flat[0]), flat.size)
         return self.emit(op.CONSTANT, (), flat.size, flat)
 
@@ -334,6 +336,29 @@ class TapeBuilder:
         if matrix.csr.nnz == 0 or self.scalar_value(a) == 0.0:
             return self.zeros(matrix.shape[0] * columns)
         return self.emit(op.SPARSE, (a,), matrix.shape[0] * columns, (matrix, columns))
+
+
+_FLAT: dict[int, tuple[weakref.ref[np.ndarray], int, np.ndarray]] = {}  # copies of large arrays
+
+
+def _flattened(values: Any) -> np.ndarray:
+    """A copy, column by column. A data matrix stands in several tapes, and is copied once for all.
+
+    A checksum tells whether the array has changed since.
+    """
+    if not (isinstance(values, np.ndarray) and values.size >= LARGE and values.dtype == np.float64):
+        return np.array(values, dtype=float).ravel(order="F")
+    if values.ndim < 2 or not (values.flags.c_contiguous or values.flags.f_contiguous):
+        return np.array(values, dtype=float).ravel(order="F")
+    memory = values if values.flags.c_contiguous else values.T
+    number, checksum = id(values), zlib.crc32(memoryview(memory).cast("B"))
+    known = _FLAT.get(number)
+    if known is not None and known[0]() is values and known[1] == checksum:
+        return known[2]
+    flat = np.array(values, dtype=float, order="F").ravel(order="F")
+    flat.flags.writeable = False
+    _FLAT[number] = (weakref.ref(values, lambda _: _FLAT.pop(number, None)), checksum, flat)
+    return flat
 
 
 def _data_key(data: Any) -> Any:

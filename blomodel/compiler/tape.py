@@ -7,6 +7,7 @@ of numbers that the machine reads is made when the tape is first called.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,10 @@ import scipy.sparse as sp
 
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
+
+
+LARGE = 100_000  # entries of an array from which copies and keys of it are worth keeping
+_KNOWN_KEYS: dict[int, tuple[weakref.ref[np.ndarray], bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,12 +77,22 @@ class SparseMatrix:
 
 
 def digest(*arrays: np.ndarray) -> bytes:
-    """A short key, equal for equal arrays."""
+    """A short key, equal for equal arrays; that of a large array which cannot change is kept."""
+    alone = arrays[0] if len(arrays) == 1 and arrays[0].size >= LARGE else None
+    if alone is not None and not alone.flags.writeable:
+        known = _KNOWN_KEYS.get(id(alone))
+        if known is not None and known[0]() is alone:
+            return known[1]
     state = blake2b(digest_size=16)
     for array in arrays:
         state.update(f"{array.dtype.str}{array.shape}".encode())
-        state.update(np.ascontiguousarray(array).tobytes())
-    return state.digest()
+        if array.size:
+            state.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+    key = state.digest()
+    if alone is not None and not alone.flags.writeable:
+        number = id(alone)
+        _KNOWN_KEYS[number] = (weakref.ref(alone, lambda _: _KNOWN_KEYS.pop(number, None)), key)
+    return key
 
 
 @dataclass(frozen=True, slots=True)

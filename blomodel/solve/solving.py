@@ -113,8 +113,6 @@ def solve_problem(
         )
     certified = time.perf_counter()
     value = _record(problem, outcome)
-    if run.is_cut_short:
-        problem.forget_models()  # a solver that was left in the middle is not asked again
     problem.solution = Solution(
         method=method,
         value=value,
@@ -124,6 +122,8 @@ def solve_problem(
         settings=stated_settings,
         **_findings(problem, run, outcome),
     )
+    if run.is_cut_short:
+        problem.forget_models()  # a solver that was left in the middle is not asked again
     if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
         _raise_lower_error(problem, run, outcome)
     return value

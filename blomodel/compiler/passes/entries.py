@@ -186,22 +186,29 @@ class _Accumulation:
     def _matmul(self, node: Node, args: tuple[int, ...], inner: list[list[Summand]]) -> list[Summand]:
         found = list[Summand]()
         m, k, n, transposed = node.data
-        # Where the entries of both operands lie in them.
-        left = np.arange(m * k).reshape((k, m) if transposed % 2 else (m, k), order="F")
-        right = np.arange(k * n).reshape((n, k) if transposed >= 2 else (k, n), order="F")
-        left, right = left.T if transposed % 2 else left, right.T if transposed >= 2 else right
+
+        def as_left(flat: np.ndarray) -> np.ndarray:
+            return flat.reshape((k, m), order="F").T if transposed % 2 else flat.reshape((m, k), order="F")
+
+        def as_right(flat: np.ndarray) -> np.ndarray:
+            return flat.reshape((n, k), order="F").T if transposed >= 2 else flat.reshape((k, n), order="F")
+
         for side, other in ((0, 1), (1, 0)):
             if not inner[side]:
                 continue
             slopes = self._added(inner[side])
             numbers = self._constant(args[other])
+            if numbers is not None and side == 1 and n == 1:
+                found += [part for slope in slopes for part in self._times(as_left(numbers), slope)]
+                continue
+            if numbers is not None and side == 0 and m == 1:
+                found += [part for slope in slopes for part in self._times(as_right(numbers).T, slope)]
+                continue
+            # Where the entries of both operands lie in them.
+            left, right = as_left(np.arange(m * k)), as_right(np.arange(k * n))
             for slope in slopes:
                 if numbers is None:
                     found.append(self._product(slope, args[other], side, left, right))
-                elif side == 1 and n == 1:
-                    found += self._times(numbers[left], slope)
-                elif side == 0 and m == 1:
-                    found += self._times(numbers[right].T, slope)
                 else:
                     found += self._mapped([slope], self._pairs(slope, numbers, side, left, right))
         return found

@@ -96,7 +96,8 @@ class _Walk:
 
     def __init__(self, meetings: Meetings, tape: Tape) -> None:
         self.meetings, self.tape = meetings, tape
-        self.tied = [np.zeros(node.size, dtype=bool) for node in tape.nodes]
+        # Constants are never tied to anything, and may be large: they have no vertices.
+        self.tied = [np.zeros(_own_size(node), dtype=bool) for node in tape.nodes]
         self.vertices: list[np.ndarray] = []
         self.moves: list[np.ndarray] = []  # whether an element depends on a variable
         for node in tape.nodes:
@@ -104,14 +105,14 @@ class _Walk:
             if name in meetings.sizes:
                 self.vertices.append(meetings.entries(name))
             else:
-                self.vertices.append(meetings.further(node.size))
+                self.vertices.append(meetings.further(_own_size(node)))
             self.moves.append(self._moves(node, name))
 
     def _moves(self, node: Node, name: str | None) -> np.ndarray:
         if node.op == op.INPUT:
             return np.full(node.size, name in self.meetings.sizes)
         if node.op == op.CONSTANT:
-            return np.zeros(node.size, dtype=bool)
+            return np.broadcast_to(np.False_, node.size)
         moving = [self.moves[arg] for arg in node.args]
         if node.op in op.UNARY or node.op in (op.FILL, op.FREEZE):
             return np.broadcast_to(moving[0], node.size)
@@ -221,23 +222,25 @@ class _Walk:
     def _visit_product(self, number: int, node: Node) -> None:
         """A product of two matrices: a sum of products of two elements each."""
         m, k, n, _ = node.data
-        places = [np.arange(self.tape.nodes[arg].size) for arg in node.args]
-        left, right = self._factors(node, *places)
         if not limits.MEETING_PRODUCTS.allows(m * k * n):
             self.tied[number][:] = True
-            for arg, where in zip(node.args, places, strict=True):
+            for arg in node.args:
+                where = np.flatnonzero(self.moves[arg])
                 self._tie(number, np.zeros_like(where), arg, where)
             self.meetings.tie(self.vertices[number][0], self.vertices[number])
             return
+        places = [np.arange(self.tape.nodes[arg].size) for arg in node.args]
+        left, right = self._factors(node, *places)
         # Element (i, j) is the sum over l of a_il b_lj.
         a = np.broadcast_to(left[:, :, None], (m, k, n)).ravel()
         b = np.broadcast_to(right[None, :, :], (m, k, n)).ravel()
         out = np.broadcast_to(np.arange(m * n).reshape(m, n, order="F")[:, None, :], (m, k, n)).ravel()
         first, second = node.args
         both = self.moves[first][a] & self.moves[second][b]
-        self.meetings.tie(self.vertices[first][a[both]], self.vertices[second][b[both]])
-        self.tied[first][a[both]] = True
-        self.tied[second][b[both]] = True
+        if both.any():
+            self.meetings.tie(self.vertices[first][a[both]], self.vertices[second][b[both]])
+            self.tied[first][a[both]] = True
+            self.tied[second][b[both]] = True
         counts = ~self._is_zero(first)[a] & ~self._is_zero(second)[b]
         self._tie(number, out[counts], first, a[counts])
         self._tie(number, out[counts], second, b[counts])
@@ -251,5 +254,11 @@ class _Walk:
         """Tie elements of a node to elements of an operand, pair by pair, where they must be."""
         wanted = self.tied[number][outer] & self.moves[arg][inner]
         outer, inner = outer[wanted], inner[wanted]
+        if not outer.size:
+            return
         self.meetings.tie(self.vertices[number][outer], self.vertices[arg][inner])
         self.tied[arg][inner] = True
+
+
+def _own_size(node: Node) -> int:
+    return 0 if node.op == op.CONSTANT else node.size
