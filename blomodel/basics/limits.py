@@ -222,6 +222,11 @@ REFINED_DENSE_HESSIAN = Limit(
     "lower variables",
     "beyond it, with a dense Hessian, answers are not refined: Newton steps cost more than a new solve",
 )
+PLAIN_PRODUCTS = Limit(
+    100_000,
+    "products in one evaluation",
+    "beyond it, quadratic functions are evaluated by their Hessian, found once, where that is smaller",
+)
 PARAMETER_PER_ENTRY = Limit(
     4000, "entries", "up to it, every entry of a matrix that moves with x gets a parameter of its own"
 )

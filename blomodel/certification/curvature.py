@@ -186,7 +186,25 @@ def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Dire
 
 def _is_enough(lowest: float, largest: float, directions: Directions) -> bool:
     """Whether a smallest curvature of about zero shows a local optimum, as it does for QPs."""
-    return lowest >= -POSITIVE * largest and directions.around.place.model.is_linear_quadratic
+    if lowest < -POSITIVE * largest:
+        return False
+    return directions.around.place.model.is_linear_quadratic or _is_held_by_rows(directions)
+
+
+def _is_held_by_rows(directions: Directions) -> bool:
+    """Whether y is settled by affine active rows alone, so that f is quadratic in x around the point.
+
+    As many rows press as y has entries. While they do, which multipliers of a definite sign ensure, y is
+    an affine function of x, whatever the lower objective.
+    """
+    here = directions.around
+    model = here.place.model
+    if here.factor is None or len(here.weak) or not model.conditions.multipliers_are_unknowns:
+        return False
+    if len(here.strong) + len(here.eq_rows) != model.y.size:
+        return False
+    is_affine = model.lower_in.is_affine and model.lower_eq.is_affine and model.has_affine_upper_rows
+    return is_affine and model.f_is_quadratic
 
 
 def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline) -> Growth:

@@ -28,6 +28,8 @@ from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
 _KEPT_WEIGHTS = 4
+WORTH = 3  # how often the products of the terms must exceed those with their Hessian
+CANCELLED = 1e-4  # of its parts: a smaller value has lost too many digits
 
 
 class QuadraticProgram:
@@ -57,6 +59,9 @@ class QuadraticProgram:
         self._b: np.ndarray | None = None
         self._A: sp.csc_array | None = None
         self._instances: dict[bytes, _Instance] = {}
+        self._is_long = not limits.PLAIN_PRODUCTS.allows(lagrangian.terms.n_products)
+        self._constant_moves = bool(lagrangian.term_changes("x")[0])
+        self._constant: tuple[bytes, float] | None = None  # of the terms at y = 0
 
     # -- coefficients ------------------------------------------------------------------------
 
@@ -203,9 +208,30 @@ class QuadraticProgram:
                 self._b = b
         answer = solver.solve(q, b, warm, accuracy)
         if answer.multipliers is not None:
-            answer.value = float(weights @ self.lagrangian.terms(x, answer.y, p))
+            answer.value = self._value_at(x, p, weights, answer.y, P, q)
             answer.duals = self.lagrangian.split(answer.multipliers)
         return answer
+
+    def _value_at(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        y: np.ndarray,
+        P: sp.csc_array,
+        q: np.ndarray,
+    ) -> float:
+        """The weighted terms; by P and q where that is cheaper and no digits are lost."""
+        terms = self.lagrangian.terms
+        if not self._is_long or terms.n_products < WORTH * P.nnz:
+            return float(weights @ terms(x, y, p))
+        key = p.tobytes() + weights.tobytes() + (x.tobytes() if self._constant_moves else b"")
+        if self._constant is None or self._constant[0] != key:
+            self._constant = key, float(weights @ terms(x, self._origin, p))
+        parts = self._constant[1], float(q @ y), 0.5 * float(y @ (P @ y))
+        if abs(sum(parts)) < CANCELLED * max(map(abs, parts)):
+            return float(weights @ terms(x, y, p))
+        return sum(parts)
 
     def _not_convex(self, P: sp.csc_array) -> str:
         if not np.isfinite(P.data).all():

@@ -303,22 +303,32 @@ class Run(Findings):
             self.notes.append(text)
 
     def propose(
-        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        source: str,
+        answer: Answer | None = None,
+        value: float | None = None,
     ) -> Candidate:
-        """Measure a point and keep it; ``answer`` is the lower level's at x where it is known."""
-        candidate = self.measure(x, y, source, answer)
+        """Measure a point and keep it; ``answer`` is the lower level's at x, ``value`` f, where known."""
+        candidate = self.measure(x, y, source, answer, value)
         self.keep(candidate)
         return candidate
 
     def offer(
-        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        source: str,
+        answer: Answer | None = None,
+        value: float | None = None,
     ) -> Candidate | None:
         """Keep a lower answer at once if it is better than all points before; cheap where it is not."""
-        value = float(self.model.f(x, y, self.p)[0])
+        value = float(self.model.f(x, y, self.p)[0]) if value is None else value
         best = self.best()
         if not np.isfinite(value) or (best is not None and value >= best.value - EXACT * abs(value)):
             return None
-        return self.propose(x, y, source, answer)
+        return self.propose(x, y, source, answer, value)
 
     def keep(self, candidate: Candidate) -> None:
         """Remember a candidate for the end of the run."""
@@ -334,26 +344,34 @@ class Run(Findings):
         self._best_of = (0, None)
 
     def measure(
-        self, x: np.ndarray, y: np.ndarray, source: str, answer: Answer | None = None
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        source: str,
+        answer: Answer | None = None,
+        value: float | None = None,
     ) -> Candidate:
         """Value, violation and lower gap of a point; the lower level is asked if need be."""
         model, p = self.model, self.p
+        # An answer on known active rows is exact, and its value is g there.
+        is_exact = answer is not None and answer.y is y and answer.active is not None
         x, y = np.array(x, dtype=float), np.array(y, dtype=float)
         if answer is None or answer.status is not InnerStatus.OPTIMAL:
             answer, _ = self.solve_lower(x, y)
         self.tried.append((x, answer.status))
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
         if answer.status.has_point:
-            gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
+            gap = 0.0
+            if not is_exact:
+                gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
             # An absolute gap of eps lets y move by about sqrt(eps), a violation of eps lets the point
             # move by eps, and f by its slope times that.
-            slope = np.linalg.norm(model.f_grad(x, y, p))
-            move = np.sqrt(max(gap - EXACT, 0.0) * (1 + abs(answer.value)))
-            bias = 3.0 * slope * (move + violation)
+            move = np.sqrt(max(gap - EXACT, 0.0) * (1 + abs(answer.value))) + violation
+            bias = 3.0 * float(np.linalg.norm(model.f_grad(x, y, p))) * move if move > 0 else 0.0
         return Candidate(
             x=x,
             y=y,
-            value=float(model.f(x, y, p)[0]),
+            value=float(model.f(x, y, p)[0]) if value is None else value,
             violation=violation,
             gap=gap,
             bias=bias,

@@ -69,7 +69,8 @@ class AnswerDescent:
             return found
         self._is_smooth_here &= found.has_gradient and found.is_smooth
         self.is_smooth &= self._is_smooth_here
-        if run.offer(found.x, found.y, SOURCE, found.answer) is not None and found.has_gradient:
+        kept = run.offer(found.x, found.y, SOURCE, found.answer, found.value)
+        if kept is not None and found.has_gradient:
             _unique_answers(run).add(found.x.tobytes())
         self.trail.append(found.value)
         if found.value < self._best:

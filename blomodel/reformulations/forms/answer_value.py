@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.model.model import Model
+from blomodel.model.quadratic_form import QuadraticForm
 from blomodel.solvers.answer import Answer, InnerStatus
 
 
@@ -52,6 +54,10 @@ class AnswerValue:
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
         self.evaluations = 0
+        self._form: QuadraticForm | None = None
+        if not limits.PLAIN_PRODUCTS.allows(model.f.n_products) and model.f_is_quadratic:
+            form = QuadraticForm(model.f, model.f_grad, p)
+            self._form = form if form.is_worth_it else None
 
     @staticmethod
     def why_not(model: Model) -> str | None:
@@ -70,10 +76,11 @@ class AnswerValue:
         self.evaluations += 1
         x = np.array(x, dtype=float)
         answer = model.lower_program.solve(x, p)
-        value = float(model.f(x, answer.y, p)[0]) if answer.has_point else np.inf
+        if not answer.has_point:
+            return self._without_gradient(x, np.inf, answer)
+        value, slope = self._upper(x, answer.y)
         if not np.isfinite(value):
             return self._without_gradient(x, np.inf, answer)
-        slope = model.f_grad(x, answer.y, p)
         n_x = model.x.size
         if not np.isfinite(slope).all():
             return self._without_gradient(x, value, answer)
@@ -88,6 +95,13 @@ class AnswerValue:
             has_gradient=True,
             is_smooth=adjoint.is_smooth,
         )
+
+    def _upper(self, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and its gradient in (x, y)."""
+        if self._form is not None:
+            return self._form(x, y)
+        value = float(self.model.f(x, y, self.p)[0])
+        return value, self.model.f_grad(x, y, self.p) if np.isfinite(value) else np.zeros(0)
 
     def _without_gradient(self, x: np.ndarray, value: float, answer: Answer) -> AnswerEvaluation:
         return AnswerEvaluation(
