@@ -24,6 +24,7 @@ MAX_STEPS = 100
 MAX_PRODUCTS = 500  # with the Hessian, in one step
 MAX_HALVINGS = 40
 SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring
+NEAR = 1e-4  # of the accuracy asked for: what f sees of y is the root of what the value sees
 ROUNDING = 1e-14  # relative changes of the value below this are not seen
 FAR = 1e10  # a minimiser that lies farther away than this counts as none
 
@@ -88,10 +89,10 @@ class NewtonMinimiser:
             if not decrement >= 0.0:
                 return None
             smallest = ROUNDING * (1 + abs(value))
-            if 0.5 * decrement <= max(0.01 * accuracy * (1 + abs(value)), smallest):
+            if 0.5 * decrement <= max(NEAR * accuracy * (1 + abs(value)), smallest):
                 final = y + move
                 last = value_at(final)
-                return (final, last, step + 1) if last <= value else (y, value, step)
+                return (final, last, step + 1) if last <= value + smallest else (y, value, step)
             length = 1.0
             for _ in range(MAX_HALVINGS):
                 trial = y + length * move
