@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
 
-
 LARGE = 100_000  # entries of an array from which copies and keys of it are worth keeping
 _KNOWN_KEYS: dict[int, tuple[weakref.ref[np.ndarray], bytes]] = {}
 

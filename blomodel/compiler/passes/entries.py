@@ -188,10 +188,14 @@ class _Accumulation:
         m, k, n, transposed = node.data
 
         def as_left(flat: np.ndarray) -> np.ndarray:
-            return flat.reshape((k, m), order="F").T if transposed % 2 else flat.reshape((m, k), order="F")
+            return (
+                flat.reshape((k, m), order="F").T if transposed % 2 else flat.reshape((m, k), order="F")
+            )
 
         def as_right(flat: np.ndarray) -> np.ndarray:
-            return flat.reshape((n, k), order="F").T if transposed >= 2 else flat.reshape((k, n), order="F")
+            return (
+                flat.reshape((n, k), order="F").T if transposed >= 2 else flat.reshape((k, n), order="F")
+            )
 
         for side, other in ((0, 1), (1, 0)):
             if not inner[side]:

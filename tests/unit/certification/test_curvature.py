@@ -46,7 +46,7 @@ def test_a_saddle_is_no_local_optimum(n: int) -> None:
 
 
 def weakly_held(slope: float) -> bm.BilevelProblem:
-    """f = slope (x_1 + x_2) - x_1 x_2 / 50 with y = x: at the origin bounds hold what curves downwards."""
+    """f = slope (x_1 + x_2) - x_1 x_2 / 50, y = x: at the origin bounds hold what curves downwards."""
     x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
     lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), variables=[y])
     f = slope * cp.sum(y) + (cp.square(y[0] - y[1]) - cp.square(y[0] + y[1])) / 200
