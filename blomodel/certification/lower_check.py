@@ -77,9 +77,7 @@ def check_lower(
     has_domain = model.unproven_domain([model.g_expression, *model.lower_constraints]) is None
     if has_domain and lower.is_dcp() and not is_for_newton:
         plain = level.sign * substitute(level.objective.args[0])
-        bound = bound_by_duality(
-            model, problem.parameter_values(), x, plain, constraints, stated.levels.y
-        )
+        bound = bound_by_duality(model, p, x, plain, constraints, stated.levels.y)
         if bound is not None:
             by = "weak duality with cvxpy's values"
             return LowerCheck(InnerStatus.OPTIMAL, bound.value, bound.y, bound.duals, by)

@@ -310,7 +310,7 @@ class Run(Findings):
         answer: Answer | None = None,
         value: float | None = None,
     ) -> Candidate:
-        """Measure a point and keep it; ``answer`` is the lower level's at x, ``value`` f, where known."""
+        """Measure a point and keep it; ``answer`` of the lower level and ``value`` of f, if known."""
         candidate = self.measure(x, y, source, answer, value)
         self.keep(candidate)
         return candidate

@@ -28,9 +28,9 @@ def _problem(sign=1.0):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_same_value_and_multipliers_as_clarabel(sign, monkeypatch):
     problem, x = _problem(sign), np.array([0.2, -0.4])
-    found = check_lower(problem, x, np.zeros(5))
+    found = check_lower(problem.plain_model, np.zeros(0), x, np.zeros(5))
     monkeypatch.setattr(limits, "INTERIOR_POINT_CHECK", limits.Limit(10**9, "variables", "a test"))
-    known = check_lower(problem, x, np.zeros(5))
+    known = check_lower(problem.plain_model, np.zeros(0), x, np.zeros(5))
     assert "duality" in found.checked_by and "Clarabel" in known.checked_by
     assert found.value == pytest.approx(known.value, abs=1e-8)
     assert found.y == pytest.approx(known.y, abs=1e-6)
@@ -49,11 +49,13 @@ def test_derivatives_that_are_not_those_of_the_values_prove_nothing(part, monkey
         return agree(lagrangian, y, at_y, slope, 1.001 * H)
 
     monkeypatch.setattr(dual_check, "_agree", spoilt)
-    assert "Clarabel" in check_lower(problem, x, np.zeros(5)).checked_by
+    assert "Clarabel" in check_lower(problem.plain_model, np.zeros(0), x, np.zeros(5)).checked_by
 
 
 def test_a_flat_lower_level_is_left_to_clarabel():
     x, y = cp.Variable(name="x"), cp.Variable(3, name="y")
     lower = bm.Lower(cp.Minimize(cp.sum(y) + y[0] ** 2), [y >= x, y <= 4], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [x >= -1, x <= 1], lower)
-    assert "Clarabel" in check_lower(problem, np.zeros(1), np.zeros(3)).checked_by
+    assert (
+        "Clarabel" in check_lower(problem.plain_model, np.zeros(0), np.zeros(1), np.zeros(3)).checked_by
+    )
