@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -186,27 +186,16 @@ class _Accumulation:
     def _matmul(self, node: Node, args: tuple[int, ...], inner: list[list[Summand]]) -> list[Summand]:
         found = list[Summand]()
         m, k, n, transposed = node.data
-
-        def as_left(flat: np.ndarray) -> np.ndarray:
-            return (
-                flat.reshape((k, m), order="F").T if transposed % 2 else flat.reshape((m, k), order="F")
-            )
-
-        def as_right(flat: np.ndarray) -> np.ndarray:
-            return (
-                flat.reshape((n, k), order="F").T if transposed >= 2 else flat.reshape((k, n), order="F")
-            )
-
+        as_left = partial(_laid_out, shape=(m, k), is_transposed=transposed % 2 == 1)
+        as_right = partial(_laid_out, shape=(k, n), is_transposed=transposed >= 2)
         for side, other in ((0, 1), (1, 0)):
             if not inner[side]:
                 continue
             slopes = self._added(inner[side])
             numbers = self._constant(args[other])
-            if numbers is not None and side == 1 and n == 1:
-                found += [part for slope in slopes for part in self._times(as_left(numbers), slope)]
-                continue
-            if numbers is not None and side == 0 and m == 1:
-                found += [part for slope in slopes for part in self._times(as_right(numbers).T, slope)]
+            if numbers is not None and ((side == 1 and n == 1) or (side == 0 and m == 1)):
+                matrix = as_left(numbers) if side == 1 else as_right(numbers).T
+                found += [part for slope in slopes for part in self._times(matrix, slope)]
                 continue
             # Where the entries of both operands lie in them.
             left, right = as_left(np.arange(m * k)), as_right(np.arange(k * n))
@@ -504,3 +493,8 @@ def _distinct(
     """The number of each entry's place among the distinct places, and these."""
     places, inverse = np.unique(rows + n_rows * columns.astype(np.int64), return_inverse=True)
     return inverse, places % n_rows, places // n_rows
+
+
+def _laid_out(flat: np.ndarray, shape: tuple[int, int], is_transposed: bool) -> np.ndarray:
+    """A matrix that is stored column by column, or row by row where it is stored transposed."""
+    return flat.reshape(shape, order="C" if is_transposed else "F")
