@@ -68,6 +68,9 @@ class IntegerBounds(Step):
     """Branch and bound over both levels, with cuts for lower answers."""
 
     has_integers_below: bool
+    n_integers: int
+    count: float  # combinations of all integers within their bounds
+    n_pairs: int
 
     name = "branch and bound over both levels"
     family = "branch and bound"
@@ -82,21 +85,27 @@ class IntegerBounds(Step):
         reason = why_no_bounds(model)
         if reason is not None:
             return Omission(cls.name, reason)
-        return cls(bool(model.integer_y.any()))
+        low, high = integer_ranges(model, situation.p)
+        count = float(np.prod(np.maximum(high - low + 1, 0.0)))
+        n_pairs = 0 if model.integer_y.any() else model.n_pairs
+        n_integers = int(model.integer_x.sum() + model.integer_y.sum())
+        return cls(bool(model.integer_y.any()), n_integers, count, n_pairs)
 
     @property
     def text(self) -> str:
         """What it does and why."""
+        upper = f"{self.count:.3g} combinations of integers" if math.isfinite(self.count) else "no bound"
         if self.has_integers_below:
             return (
                 "SCIP minimises f over both levels' constraints; at its x the lower level is solved as "
-                "a mixed-integer program, and the answer cuts off what the lower level would leave. The "
-                "number of rounds is not known beforehand, at worst one for each lower answer"
+                "a mixed-integer program, and the answer cuts off what the lower level would leave. "
+                f"{self.n_integers} integers in all; the rounds are at worst as many as the upper level "
+                f"has decisions ({upper}), and mostly few"
             )
         return (
             "SCIP minimises f over both levels' constraints and the lower level's optimality "
-            "conditions, branching on integers and on pairs of row and multiplier; at worst on all of "
-            "their combinations"
+            f"conditions, branching on {self.n_integers} integers and {self.n_pairs} pairs of row and "
+            f"multiplier; at worst {upper}, times 2^{self.n_pairs}"
         )
 
     def run(self, run: Run, level: int) -> Outlook:

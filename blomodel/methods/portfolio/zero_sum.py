@@ -26,6 +26,7 @@ class OneProgram(Step):
     """One convex program in place of two levels."""
 
     relation: Relation
+    has_integers: bool = False
 
     name = "one convex program"
     family = "one convex program"
@@ -41,7 +42,8 @@ class OneProgram(Step):
             return None
         if relation.interest is Interest.OPPOSED:
             obstacle = why_no_saddle(model, p)
-            return cls(relation) if obstacle is None else Omission(cls.name, obstacle)
+            is_one = obstacle is None
+            return cls(relation, model.has_integers) if is_one else Omission(cls.name, str(obstacle))
         try:
             _ = model.relaxation_program
         except ModelError:
@@ -52,6 +54,11 @@ class OneProgram(Step):
     def text(self) -> str:
         """What it does and why."""
         c = f"{self.relation.factor:.6g}"
+        if self.has_integers:
+            return (
+                f"the game is zero-sum: f + {c} g depends on x alone, so the lower dual takes its place "
+                "and both levels are one mixed-integer program, whose optimum is the bound"
+            )
         if self.relation.interest is Interest.OPPOSED:
             return (
                 f"the game is zero-sum: f + {c} g depends on x alone, so the lower dual takes its "
@@ -70,6 +77,8 @@ class OneProgram(Step):
                 return Outlook.DONE
             x, y, bound = saddle.x, np.zeros(run.model.y.size), saddle.bound
             source = "the lower answer that no x does better against (zero-sum)"
+            if run.model.integer_x.any():
+                source = "the lower dual in place of the lower level (zero-sum), a mixed-integer program"
         else:
             answer = run.model.relaxation_program.solve(np.empty(0), run.p, accuracy=1e-9)
             if not answer.status.has_point:
