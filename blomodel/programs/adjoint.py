@@ -26,6 +26,8 @@ _SHIFT = 1e-13  # relative to the Hessian, so that flat directions and dependent
 _REFINEMENTS = 3
 _EXACT = 1e-12  # relative residual that needs no refinement
 _ACCURACY = 1e-6  # relative residual beyond which the system has no solution
+# With the factor of a point nearby, such as that of the last Newton step.
+_REFINEMENTS_NEARBY, _ACCURACY_NEARBY = 10, 1e-9
 _PRODUCTS = 2000  # of conjugate gradients with the Hessian, at most
 _FULL = 0.2  # share of nonzeros from which a large matrix is taken as dense
 
@@ -82,14 +84,14 @@ def pull_back(
     slope : array
         In y, with all variables of the Lagrangian.
     system : OptimalitySystem, optional
-        That of these rows, where it has been factorised already.
+        That of these rows, where it has been factorised already, here or nearby.
     """
     x, y, p, weights, multipliers = at
     chosen = np.flatnonzero(rows.mask)
     nothing = np.zeros(len(chosen))
     solved = None
     if system is not None and system.A.shape[0] == len(chosen):
-        solved = _refined(system.solve, system.P, system.A, slope)
+        solved = _refined(system.solve, system.P, system.A, slope, _REFINEMENTS_NEARBY, _ACCURACY_NEARBY)
     if solved is not None:
         u, w = solved
     elif lagrangian.is_large_and_dense and not len(chosen):
@@ -128,6 +130,8 @@ def _refined(
     H: Any,
     A: Any,
     slope: np.ndarray,
+    most: int = _REFINEMENTS,
+    accuracy: float = _ACCURACY,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """(u, w) of [H A'; A 0] (u, w) = (slope, 0), refined; None where nothing solves the system.
 
@@ -138,15 +142,17 @@ def _refined(
     u, w = np.zeros(H.shape[0]), np.zeros(A.shape[0])
     if size == 0.0:
         return u, w
-    rest_y, rest_rows = slope, w
-    for _ in range(_REFINEMENTS):
+    rest_y, rest_rows, error = slope, w, np.inf
+    for _ in range(most):
         du, dw = solve(rest_y, rest_rows)
-        u, w = u + du, w + dw
+        u, w, before = u + du, w + dw, error
         rest_y, rest_rows = slope - H @ u - A.T @ w, -(A @ u)
         error = max(np.abs(rest_y).max(initial=0.0), np.abs(rest_rows).max(initial=0.0))
         if error <= _EXACT * size:
             return u, w
-    return (u, w) if error <= _ACCURACY * size else None
+        if not error <= before:
+            break
+    return (u, w) if error <= accuracy * size else None
 
 
 def factorised(

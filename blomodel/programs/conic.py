@@ -18,17 +18,18 @@ from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import dense_jacobian
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
 from blomodel.programs.cone_data import ConeData
 from blomodel.programs.hoisting import Hoister
-from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
+from blomodel.programs.lagrangian import KeptFactor, Lagrangian, LagrangianPoint
 from blomodel.programs.newton import NewtonMinimiser
 from blomodel.programs.objective import WeightedObjective
 from blomodel.programs.points import pack_or_generic
 from blomodel.programs.sequential import SequentialQuadratics
-from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
 from blomodel.solvers.cascade import describe
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass
@@ -60,6 +61,7 @@ class ConicProgram:
         )
         self._answered: tuple[tuple[Any, ...], Answer] | None = None  # the last question and its answer
         self._last: Pair | None = None  # where the next solve may start
+        self._kept = KeptFactor()  # of the optimality system at the last answer
         self._misses = self._unlucky = 0  # failed starts in a row, and solves to wait until the next
         self._failed_refinements = 0  # in a row; a kinked objective makes every attempt fail
         self._preferred = Preferred()
@@ -229,8 +231,15 @@ class ConicProgram:
             point = self._continue(x, p, weights)
             if point is not None:
                 count("newton")
-                return self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
-        if self._stalls > 1 and preferred is None:
+                answer = self._answer(x, p, weights, scale, point, InnerStatus.OPTIMAL, "newton")
+                if scale == 1.0:
+                    answer.active, answer.system = self._system(
+                        LagrangianPoint(x, point[0], p, weights, point[1])
+                    )
+                return answer
+        # Without rows damped Newton steps cost a small part of what the cones do.
+        is_free = warm and self._is_guarded and not self.lagrangian.n_rows
+        if (self._stalls > 1 or is_free) and preferred is None:
             second = self._without_cones(x, p, weights, scale, accuracy)
             if second is not None:
                 return second
@@ -321,6 +330,24 @@ class ConicProgram:
         self._failed_refinements = 0 if refined is not None else self._failed_refinements + 1
         return refined
 
+    def _system(self, at: LagrangianPoint) -> tuple[np.ndarray | None, OptimalitySystem | None]:
+        """The active rows and their system, its factor that of the last Newton step; for small ones."""
+        lagrangian, chosen, whole, n = self.lagrangian, self._kept.chosen, self._kept.solve, self.n
+        if whole is None or not limits.PLAIN_SYSTEM.allows(n + lagrangian.n_rows):
+            return None, None
+        active = np.zeros(lagrangian.n_rows, bool)
+        active[chosen] = True
+        A = np.zeros((0, n))
+        if len(chosen):
+            slopes = dense_jacobian(lagrangian.rows, ("y",), at[:3])
+            A = lagrangian.signs[chosen, None] * slopes[chosen]
+
+        def solve(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            both = whole(np.concatenate([r, s]))
+            return both[:n], both[n:]
+
+        return active, OptimalitySystem(_Products(lagrangian, at), A, solve)
+
     def _continue(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> Pair | None:
         """Follow the last answer to the new x by Newton steps.
 
@@ -332,13 +359,24 @@ class ConicProgram:
         if self._unlucky > 0:
             return None
         last = LagrangianPoint(x, self._last[0], p, weights, self._last[1])
-        point = self.lagrangian.refine(last, max_factors=5)
+        point = self.lagrangian.refine(last, max_factors=5, kept=self._kept)
         if point is None:
             self._misses += 1
             self._unlucky = min(2**self._misses, 32)  # try more seldom where it does not work
         else:
             self._misses, self._last = 0, point
         return point
+
+
+class _Products:
+    """The Hessian at a point as far as refinement needs it: its products with vectors."""
+
+    def __init__(self, lagrangian: Lagrangian, at: LagrangianPoint) -> None:
+        self.lagrangian, self.at = lagrangian, at
+        self.shape = (len(at.y), len(at.y))
+
+    def __matmul__(self, vector: np.ndarray) -> np.ndarray:
+        return self.lagrangian.hessian_product(self.at, vector)
 
 
 def _is_nonnegative(

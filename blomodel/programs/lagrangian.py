@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian, pattern, vjp
+from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian, jvp, pattern, vjp
 from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
@@ -40,6 +41,14 @@ class LagrangianPoint(NamedTuple):
     p: np.ndarray
     weights: np.ndarray
     multipliers: np.ndarray
+
+
+@dataclass(eq=False)
+class KeptFactor:
+    """The factorised optimality system of some active rows at an earlier point."""
+
+    chosen: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    solve: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 class Lagrangian:
@@ -227,25 +236,40 @@ class Lagrangian:
         self,
         at: LagrangianPoint,
         max_factors: int = 2,
+        kept: KeptFactor | None = None,
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Newton steps on the optimality system, from a nearly optimal point.
 
         Active are the rows whose multiplier exceeds their slack, so that each new factorisation is
         a semismooth Newton step; in between, steps with the old one are taken while they gain
         much. None when this leads nowhere, as at a kink of the objective, or costs too much.
+
+        Parameters
+        ----------
+        kept : KeptFactor, optional
+            The last factor of an earlier call, with which steps are tried first; that of this call
+            takes its place.
         """
         x, y, p, weights, multipliers = at
         inequality, n = ~self.equality, len(y)
         if not self.can_refine:
             return None
-        last = np.inf
-        for _ in range(max_factors):
+        last, is_old = np.inf, kept is not None and kept.solve is not None
+        for _ in range(max_factors + is_old):
             values = self._row_values(x, y, p)
             chosen = np.flatnonzero((multipliers > -values) | self.equality)
             here = LagrangianPoint(x, y, p, weights, multipliers)
-            solve = self._factor_at(here, chosen)
+            solve = None
+            if is_old and kept is not None and np.array_equal(chosen, kept.chosen):
+                solve = kept.solve
+            gains_first = 0.3 if solve is not None else 100.0
+            is_old = False
+            if solve is None:
+                solve = self._factor_at(here, chosen)
             if solve is None:
                 return None
+            if kept is not None:
+                kept.chosen, kept.solve = chosen, solve
             multipliers = np.where((multipliers > -values) | self.equality, multipliers, 0.0)
             residual, values, reach = self._residual(here._replace(multipliers=multipliers), chosen)
             error = float(np.abs(residual).max(initial=0.0))
@@ -259,7 +283,7 @@ class Lagrangian:
                 residual, values_new, reach_new = self._residual(there, chosen)
                 error_new = float(np.abs(residual).max(initial=0.0))
                 # The first step may overshoot; those with the same factor must pay.
-                if not error_new < (100.0 if number == 0 else 0.3) * max(error, 1e-14 * reach):
+                if not error_new < (gains_first if number == 0 else 0.3) * max(error, 1e-14 * reach):
                     break
                 y, multipliers, values, error = y_new, multipliers_new, values_new, error_new
                 reach = reach_new
@@ -272,6 +296,15 @@ class Lagrangian:
             if error <= _NEWTON_TOLERANCE * reach and signs_fit:
                 return y, np.where(inequality, np.maximum(multipliers, 0.0), multipliers)
         return None
+
+    def hessian_product(self, at: LagrangianPoint, vector: np.ndarray) -> np.ndarray:
+        """Second derivatives in y times a vector, by a run of a tape or two."""
+        x, y, p, weights, multipliers = at
+        product = jvp(self.terms_grad_y, ("y",))(x, y, p, weights, vector)
+        if self.row_facts is not None and (self.row_facts.degree > 1).any():
+            signed = self.signs * multipliers
+            product = product + jvp(self.rows_grad_y, ("y",))(x, y, p, signed, vector)
+        return product
 
     def _row_values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
         return np.zeros(0) if self.rows is None else self.signs * self.rows(x, y, p)

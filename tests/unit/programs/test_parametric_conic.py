@@ -1,5 +1,7 @@
 """Parametric programs beyond quadratic ones, against cvxpy at fixed x."""
 
+import dataclasses
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -361,6 +363,29 @@ def test_newton_is_used_for_powers_whose_argument_the_rows_keep_nonnegative():
             value, minimiser, _ = reference(powers, point)
             assert answer.value == pytest.approx(value, abs=1e-6)
             assert np.allclose(answer.y, minimiser, atol=1e-4)
+
+
+def losses(x, y):
+    return [cp.sum(cp.logistic(A @ y - 1)) + cp.exp(x[0]) * cp.sum_squares(y) - x[1] * y[0]], []
+
+
+def losses_over_rows(x, y):
+    return losses(x, y)[0], [y <= 0.05 + 0.1 * x[1], y[0] + y[1] >= -1]
+
+
+@pytest.mark.parametrize("build", [losses, losses_over_rows])
+def test_the_adjoint_with_the_factor_of_the_last_newton_step_is_exact(build):
+    made, slope = program(build), np.array([1.0, -2.0, 0.5])
+    for shift in np.linspace(0.0, 0.3, 7):  # the later answers come by Newton steps from those before
+        at = np.array([0.3 + shift, 0.4 - shift])
+        answer = made.solve(at, NO_P)
+        found = made.solution_adjoint(at, NO_P, answer, slope)
+    assert answer.solver == "newton" and answer.system is not None
+    fresh = program(build)
+    numbers = differences(lambda z: fresh.solve(z, NO_P, warm=False).y, at)
+    assert found.gradient == pytest.approx(slope @ numbers, abs=1e-4)
+    plain = made.solution_adjoint(at, NO_P, dataclasses.replace(answer, system=None), slope)
+    assert found.gradient == pytest.approx(plain.gradient, rel=1e-8)
 
 
 def test_newton_does_not_leave_the_domain():
