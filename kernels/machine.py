@@ -382,6 +382,17 @@ def run(code, integers, w, first, last):
 
 
 @compiled
+def run_each(code, integers, w, first, begin, outputs, points, result):
+    """Run once for each row of ``points`` in the input at ``begin``, one row of ``result`` for each."""
+    for row in range(result.shape[0]):
+        for i in range(points.shape[1]):
+            w[begin + i] = points[row, i]
+        run(code, integers, w, first, len(code))
+        for i in range(result.shape[1]):
+            result[row, i] = w[outputs + i]
+
+
+@compiled
 def sweep(code, integers, w, prefix, seeds, n_seeds, outputs, n_outputs, first, result):
     """Run once for each unit vector in the seed input, one row of ``result`` for each.
 

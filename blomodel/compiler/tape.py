@@ -139,6 +139,7 @@ class Tape:
         self.input_names = tuple(input_names)
         self.input_sizes = tuple(input_sizes)
         self.nodes, self.output = _reachable(nodes, output)
+        self._size_of = dict(zip(self.input_names, self.input_sizes, strict=True))
         self.n_outputs = self.nodes[self.output].size
         whole = [slice(0, self.n_outputs)]
         self.output_slices = whole if output_slices is None else list(output_slices)
@@ -156,6 +157,17 @@ class Tape:
         run(*arguments)
         return result.copy()
 
+    def at_each(self, name: str, points: np.ndarray, *inputs: Any) -> np.ndarray:
+        """The results at many values of one block, a row for each; ``inputs`` give the other blocks."""
+        m, number = self.machinery, self.input_names.index(name)
+        self(*inputs)
+        result = np.empty((len(points), self.n_outputs))
+        points = np.ascontiguousarray(points, dtype=float)
+        if points.shape[1] != self.input_sizes[number]:
+            raise ValueError(f"block {name} has size {self.input_sizes[number]}, not {points.shape[1]}")
+        op.run_each(m.code, m.integers, m.workspace, m.start, m.inputs[number], m.output, points, result)
+        return result
+
     def _wrong_sizes(self, inputs: Sequence[Any]) -> str:
         wanted = dict(zip(self.input_names, self.input_sizes, strict=True))
         return f"this tape takes blocks of sizes {wanted}, not {[len(value) for value in inputs]}"
@@ -170,7 +182,7 @@ class Tape:
 
     def input_size(self, name: str) -> int:
         """Size of the named block; 0 if the tape has no such block."""
-        return dict(zip(self.input_names, self.input_sizes, strict=True)).get(name, 0)
+        return self._size_of.get(name, 0)
 
     def depends_on(self, name: str) -> bool:
         """Whether the block can influence the result."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
+ZOOMS, LOOKS = 6, 17  # into a valley of one variable, and places looked at each time
 LONG = 1.0  # seconds that a search may take after the deadline
 
 
@@ -123,6 +124,13 @@ class LocalSearch:
         value = self.weight * float(self.objective(self.x, self.embed(point), self.p)[0])
         return value if np.isfinite(value) or value == -np.inf else np.inf
 
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The objective at each row of an array; infinite where it is undefined."""
+        y = np.repeat(self.base[None, :], len(points), axis=0)
+        y[:, self.free] = points
+        found = self.weight * self.objective.at_each("y", y, self.x, self.base, self.p)[:, 0]
+        return np.where(np.isfinite(found) | (found == -np.inf), found, np.inf)
+
     def is_feasible(self, point: np.ndarray) -> bool:
         """Whether the rows that are not bounds hold; the bounds hold by construction."""
         if not np.all(np.isfinite(point)):
@@ -144,19 +152,38 @@ class LocalSearch:
         return self._augmented_lagrangian(start)
 
     def valley(self, point: np.ndarray, reach: float) -> np.ndarray:
-        """The least value of a single variable within reach of a point."""
-        from scipy.optimize import minimize_scalar
+        """The least value of a single variable within reach of a point, by looks that come closer."""
+        best, least = float(point[0]), self.value(point)
+        low, high = float(self.low[0]), float(self.high[0])
+        for _ in range(ZOOMS):
+            places = np.linspace(max(best - reach, low), min(best + reach, high), LOOKS)
+            values = self.values(places[:, None])
+            lowest = int(np.argmin(values))
+            if values[lowest] < least:
+                best, least = float(places[lowest]), float(values[lowest])
+            reach *= 2.0 / (LOOKS - 1)
+        return np.array([best])
 
-        low, high = self.clip(point - reach), self.clip(point + reach)
-        if not low[0] < high[0]:
-            return point
-        found = minimize_scalar(
-            lambda at: min(self.value(np.array([at])), LARGE),
-            bounds=(low[0], high[0]),
-            method="bounded",
-            options={"xatol": 1e-9 * (1 + abs(point[0]))},
-        )
-        return np.array([found.x]) if found.fun < self.value(point) else point
+    def sharpen(self, point: np.ndarray, reach: float) -> tuple[np.ndarray, int]:
+        """The minimum of a single variable in the valley of a point, by the sign of the slope."""
+        from scipy.optimize import brentq
+
+        def slope(at: float) -> float:
+            return float(self._value_and_slope(np.array([at]))[1][0])
+
+        here, (low, high) = float(point[0]), (float(self.low[0]), float(self.high[0]))
+        width = reach * (2.0 / (LOOKS - 1)) ** ZOOMS
+        while width <= reach:
+            left, right = max(here - width, low), min(here + width, high)
+            first, last = slope(left), slope(right)
+            if (left == low and first >= 0) or (right == high and last <= 0):
+                end = left if left == low and first >= 0 else right
+                return np.array([end]), 1
+            if first < 0 < last:
+                end, told = brentq(slope, left, right, xtol=1e-15, rtol=1e-14, full_output=True)
+                return np.array([end]), int(told.iterations)
+            width *= LOOKS
+        return self.descend(point)
 
     def _value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         y = self.embed(point)

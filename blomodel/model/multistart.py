@@ -67,6 +67,14 @@ class _Group:
         self.offer(end)
         self.offer(start)
 
+    def sharpen(self, bottom: np.ndarray, reach: float) -> None:
+        """Make the bottom of a valley of one variable exact."""
+        end, steps = self.search.sharpen(bottom, reach)
+        self.searches += 1
+        self.steps += steps
+        self.offer(end)
+        self.offer(bottom)
+
     @property
     def ran_away(self) -> bool:
         """Whether the objective seems to have no lower bound."""
@@ -231,7 +239,7 @@ class MultistartLower:
         least = min([group.value, *values])
         for bottom, value in zip(bottoms, values, strict=True):
             if value <= least + NEARLY_LEAST * (1 + abs(least)):
-                group.descend(bottom)
+                group.sharpen(bottom, (search.high[0] - search.low[0]) / (SCAN_POINTS - 1))
         return not group.search.is_cut
 
     def descend_from(self, x: np.ndarray, p: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -274,9 +282,11 @@ class MultistartLower:
         points = np.repeat(np.asarray(group.point)[None, :], len(places) + 2, axis=0)
         points[1:-1, k] = places
         values = np.full(len(points), np.inf)
-        for number in range(1, len(points) - 1):
-            if not search.has_rows or search.is_feasible(points[number]):
-                values[number] = search.value(points[number])
+        seen = np.arange(1, len(points) - 1)
+        if search.has_rows:
+            seen = np.array([number for number in seen if search.is_feasible(points[number])], int)
+        if seen.size:
+            values[seen] = search.values(points[seen])
         if search.n > MAX_VALLEYS:
             lowest = int(np.argmin(values))
             return [points[lowest]] if values[lowest] < group.value else []

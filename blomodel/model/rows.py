@@ -83,11 +83,19 @@ class Rows:
 
     def values(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
         """The rows' values at a point."""
+        if not self._spectral_tapes:
+            return np.empty(0) if self.tape is None else self.tape(x, y, p)
         parts = [self.tape(x, y, p)] if self.tape is not None else []
         for side, tape in self._spectral_tapes:
             matrix = tape(x, y, p).reshape(side, side, order="F")
             parts.append(-np.linalg.eigvalsh((matrix + matrix.T) / 2))
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate(parts)
+
+    def values_at_each(self, x: np.ndarray, points: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """The rows' values with each row of an array as y."""
+        if self.tape is None or self._spectral_tapes:
+            return np.array([self.values(x, y, p) for y in points]).reshape(len(points), self.size)
+        return self.tape.at_each("y", points, x, points[0], p)
 
     @cached_property
     def is_affine(self) -> bool:
@@ -138,6 +146,8 @@ class Rows:
         return self._last_dense[1]
 
     def _dense_jacobian(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        if self.tape is not None and not self._spectral_tapes:
+            return dense_jacobian(self.tape, ("x", "y"), (x, y, p))
         parts = [np.zeros((0, sum(self._sizes)))]
         if self.tape is not None:
             parts.append(dense_jacobian(self.tape, ("x", "y"), (x, y, p)))

@@ -5,6 +5,7 @@ For small programs that a method states itself. Those stated in cvxpy go to IPOP
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -61,7 +62,8 @@ class SLSQP(InnerSolver):
 
         def value(z: np.ndarray) -> float:
             question.check()
-            return float(np.nan_to_num(program.value(z), nan=1e20, posinf=1e20))
+            found = program.value(z)
+            return found if math.isfinite(found) else float(np.nan_to_num(found, nan=1e20, posinf=1e20))
 
         found = minimize(
             value,
@@ -107,4 +109,11 @@ def _rows(program: SmoothProgram) -> list[dict[str, Any]]:
 
 def _finite(function: Function) -> Function:
     """SLSQP has no way to step back from NaN, but does so from a large number."""
-    return lambda z: np.nan_to_num(function(z), nan=1e10, posinf=1e10, neginf=-1e10)
+
+    def replaced(z: np.ndarray) -> np.ndarray:
+        found = function(z)
+        if np.isfinite(found).all():
+            return found
+        return np.nan_to_num(found, nan=1e10, posinf=1e10, neginf=-1e10)
+
+    return replaced

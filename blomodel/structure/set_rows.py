@@ -82,8 +82,9 @@ def read_rows(model: Model, level: str, p: np.ndarray) -> OwnRows:
     if level not in ("x", "y"):
         raise ValueError(f"level is {level!r}; it is 'x' or 'y'")
     reader = _Reader(model, level, p)
-    for constraint in model.upper_constraints if level == "x" else model.lower_constraints:
-        reader.read(constraint)
+    constraints = model.upper_constraints if level == "x" else model.lower_constraints
+    for position, constraint in enumerate(constraints):
+        reader.read(position, constraint)
     return reader.rows
 
 
@@ -95,8 +96,12 @@ class _Reader:
         self.blocks = model.blocks
         self.origin = (np.zeros(model.x.size), np.zeros(model.y.size), np.asarray(p, float))
         self.rows = OwnRows(self.own.size)
+        self._compiled = (
+            (model.upper_in, model.upper_eq) if level == "x" else (model.lower_in, model.lower_eq)
+        )
+        self._seen: dict[bool, tuple[np.ndarray, np.ndarray, sp.csr_array]] = {}
 
-    def read(self, constraint: Constraint) -> None:
+    def read(self, position: int, constraint: Constraint) -> None:
         label = shorten(constraint, 60)
         held = {variable.id for variable in constraint.variables()}
         if held & self.other_ids:
@@ -104,7 +109,8 @@ class _Reader:
                 who = "upper" if self.level == "x" else "lower"
                 self.rows.coupling = f"the {who} constraint {label!r} holds {self.other} too"
             return
-        kind, expression = as_row(constraint)
+        kind, plain = as_row(constraint)
+        expression = plain
         if kind == SPECTRAL:
             raise NotProjectable(
                 f"Constraint {label!r} is a matrix inequality, onto which no method here projects; use "
@@ -115,6 +121,11 @@ class _Reader:
         if norms and kind != EQUALITY:
             self._read_norms(expression, norms, label)
             return
+        if expression is plain:
+            known = self._of_all(position, kind == EQUALITY)
+            if known is not None:
+                self._keep_affine(*known, kind == EQUALITY, label)
+                return
         tape = lower([expression], self.blocks)
         facts = polynomial(tape, variable=self.level, coefficient=self.other)
         values, slopes = self._linearise(tape)
@@ -132,6 +143,48 @@ class _Reader:
                 self._read_quadratic(tape, k, values[k], slopes, label)
             else:
                 raise _refusal(label)
+
+    def _of_all(
+        self, position: int, is_equality: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Values and slopes of one affine constraint, taken from all rows of its kind, compiled once.
+
+        The slopes are the lengths of their rows, the columns and the numbers. None where a row is
+        not affine.
+        """
+        rows = self._compiled[is_equality]
+        if rows.tape is None or position not in rows.slices:
+            return None
+        if is_equality not in self._seen:
+            facts = polynomial(rows.tape, variable=self.level, coefficient=self.other)
+            self._seen[is_equality] = (facts.degree, *self._linearise(rows.tape))
+        degree, values, slopes = self._seen[is_equality]
+        part = rows.slices[position]
+        if np.any(degree[part] > 1):
+            return None
+        ends = slopes.indptr[part.start : part.stop + 1]
+        inside = slice(ends[0], ends[-1])
+        return values[part], np.diff(ends), slopes.indices[inside], slopes.data[inside]
+
+    def _keep_affine(
+        self,
+        values: np.ndarray,
+        lengths: np.ndarray,
+        columns: np.ndarray,
+        slopes: np.ndarray,
+        is_equality: bool,
+        label: str,
+    ) -> None:
+        is_bound, begins = lengths == 1, np.cumsum(lengths) - lengths
+        entries = begins[is_bound]
+        self.rows.bounds.append(
+            BoundRows(columns[entries], slopes[entries], -values[is_bound], is_equality, label)
+        )
+        for k in np.flatnonzero(~is_bound).tolist():
+            own = slice(begins[k], begins[k] + lengths[k])
+            right = -float(values[k])
+            places = columns[own].astype(np.int64)
+            self.rows.affine.append(AffineRow(places, slopes[own], right, is_equality, label))
 
     def _norms(self, expression: cp.Expression) -> list[Any]:
         """The outermost norms of the level's own variables."""

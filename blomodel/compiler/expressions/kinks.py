@@ -11,20 +11,29 @@ from blomodel.compiler.atoms import Smoothness, traits_of
 
 def kinks(part: Any, ids: set[int]) -> list[Any]:
     """The outermost atoms with a kink that hold one of the variables."""
-    if not any(variable.id in ids for variable in part.variables()) or not part.args:
-        return []
+    found: dict[int, Any] = {}
+    _collect(part, ids, found)
+    return list(found.values())
+
+
+def _collect(part: Any, ids: set[int], found: dict[int, Any]) -> None:
+    if not part.args:
+        return
     waiting = list(part.args)
     if not isinstance(part, Constraint):
+        if part.is_constant():
+            return
+        # Which variables an atom holds is asked of kinked ones only: it takes a walk through all of it.
         if is_kinked(part):
-            return [part]
+            if any(variable.id in ids for variable in part.variables()):
+                found[id(part)] = part
+            return
         first = waiting[0]
-        if traits_of(part).flattens_kink(part) and is_kinked(first):
+        if is_kinked(first) and traits_of(part).flattens_kink(part):
             if traits_of(first).is_kink_at_zero(first):
                 waiting = [*first.args, *waiting[1:]]
-    found: dict[int, Any] = {}
     for argument in waiting:
-        found |= {id(kink): kink for kink in kinks(argument, ids)}
-    return list(found.values())
+        _collect(argument, ids, found)
 
 
 def is_kinked(part: Any) -> bool:

@@ -112,9 +112,10 @@ class Owners:
     def _find(self, e: Any) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(e, cp.Variable):
             return self.groups[e.id], self.groups[e.id]
-        if not self.held(e):
-            return np.full(e.size, _NOBODY), np.full(e.size, -1)
-        parts = [self.of(arg) for arg in e.args]
+        if not self.held(e):  # perhaps a large matrix, of which no copy is needed
+            return np.broadcast_to(_NOBODY, e.size), np.broadcast_to(-1, e.size)
+        is_linear = not isinstance(e, (*_MOVES, *_BY_ENTRY)) and self.linear_part(e) is not None
+        parts = [] if is_linear else [self.of(arg) for arg in e.args]
         if isinstance(e, _MOVES):
             low = np.concatenate([[_NOBODY], *(low for low, _ in parts)])
             high = np.concatenate([[-1], *(high for _, high in parts)])

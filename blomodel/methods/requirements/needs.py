@@ -10,12 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from blomodel.basics import limits
+from blomodel.compiler.passes.derivatives import hessian
+from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.errors import ModelError
 from blomodel.methods.run.registry import Need
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import spread
+from blomodel.model.model import Model
+from blomodel.programs.quadratic import is_positive_semidefinite, smallest_eigenvalue
 from blomodel.reformulations.mpec import LowerConditions
 
 
@@ -69,18 +74,41 @@ def convex_penalised_level(largest: Callable[[Any], float | None]) -> Need:
         model, p = run.model, run.p
         gamma = float(largest(method) or 1.0)
         weights = (1.0 / gamma, 1.0)
-        program = model.penalised_program
         center = np.zeros(model.x.size) if run.start is None else run.start[0]
         points = [center, *spread(model.bounds(p), center, 5, run.seed)]
-        if any(program.is_convex(x, p, weights) for x in points):
-            return
-        reason = program.solve(center, p, weights).reason
+        if _is_quadratic(model):  # which costs a small part of compiling the program
+            if any(is_positive_semidefinite(_curvature(model, x, p, weights)) for x in points):
+                return
+            reason = "the Hessian in y of the weighted sum has a negative eigenvalue"
+            if limits.DENSE_EIGENVALUE.allows(model.y.size):
+                lowest = smallest_eigenvalue(_curvature(model, center, p, weights))
+                reason = f"the Hessian in y of the weighted sum has the eigenvalue {lowest:.4g}"
+        else:
+            program = model.penalised_program
+            if any(program.is_convex(x, p, weights) for x in points):
+                return
+            reason = program.solve(center, p, weights).reason
         raise ModelError(
             f"{method.name} minimises f / gamma + g over y, which is not convex in y here (gamma = "
             f"{gamma:g}): {reason}; try auto or value-cuts."
         )
 
     return check
+
+
+def _is_quadratic(model: Model) -> bool:
+    """Whether f and g are quadratic in y at fixed x."""
+    degrees = (polynomial(tape, variable="y", coefficient="x").degree[0] for tape in (model.f, model.g))
+    return all(degree <= 2 for degree in degrees)
+
+
+def _curvature(model: Model, x: np.ndarray, p: np.ndarray, weights: tuple[float, float]) -> sp.csc_array:
+    """The Hessian in y of the weighted sum of f and g."""
+    y, n_x = np.zeros(model.y.size), model.x.size
+    above = sp.csc_array(hessian(model.f, ("x", "y"), (x, y, p)))[n_x:, n_x:]
+    total = sp.csc_array(weights[0] * above + weights[1] * hessian(model.g, ("y",), (x, y, p)))
+    total.eliminate_zeros()
+    return total
 
 
 def written_kkt_conditions(run: Run, method: Any) -> None:

@@ -88,7 +88,9 @@ def judge(run: Run, method: Any, convexity: StrongConvexity) -> Verdict:
 
 
 def _doubt_smoothness(run: Run, convexity: StrongConvexity) -> str:
-    found = kinks(run.model.g_expression, {leaf.id for leaf in run.model.y.leaves})
+    model = run.model
+    own = {leaf.id for leaf in model.y.leaves}
+    found: list[Any] = run.once("kinks of g", lambda: kinks(model.g_expression, own))
     return f"and {shorten(found[0])} has kinks" if found else ""
 
 

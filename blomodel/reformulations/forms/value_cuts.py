@@ -69,16 +69,16 @@ class ValueCutRelaxation:
         parts = [model.upper_in.values(x, y, p), rows]
         if self.has_kkt:
             parts.append(-multipliers[: self.n_in] * rows - level)
-        here = float(model.g(x, y, p)[0])
-        parts.append(np.array([here - self._cut_value(x, cut) for cut in cuts]))
+        if cuts:
+            parts.append(float(model.g(x, y, p)[0]) - self._cut_values(x, np.array(cuts)))
         return np.concatenate(parts)
 
-    def _cut_value(self, x: np.ndarray, cut: np.ndarray) -> float:
+    def _cut_values(self, x: np.ndarray, cuts: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
-        value = float(model.g(x, cut, p)[0])
-        over = np.maximum(model.lower_in.values(x, cut, p), 0).sum()
-        off = np.abs(model.lower_eq.values(x, cut, p)).sum()
-        return value + FADE * float(over + off) + SLACK * (1 + abs(value))
+        values = model.g.at_each("y", cuts, x, cuts[0], p)[:, 0]
+        over = np.maximum(model.lower_in.values_at_each(x, cuts, p), 0).sum(axis=1)
+        off = np.abs(model.lower_eq.values_at_each(x, cuts, p)).sum(axis=1)
+        return values + FADE * (over + off) + SLACK * (1 + np.abs(values))
 
     def _inequalities_jacobian(self, z: np.ndarray, cuts: list[np.ndarray]) -> np.ndarray:
         model, p = self.model, self.p
@@ -93,24 +93,22 @@ class ValueCutRelaxation:
             by_multiplier = np.zeros((self.n_in, self.n_multipliers))
             by_multiplier[:, : self.n_in] = np.diag(-model.lower_in.values(x, y, p))
             parts.append(np.hstack([-pressure[:, None] * in_point, by_multiplier]))
-        slope = model.g_grad(x, y, p)
-        for cut in cuts:
-            row = slope.copy()
-            row[: self.n_x] -= self._cut_slope(x, cut)
-            parts.append(_pad(row[None, :], self.n_multipliers))
+        if cuts:
+            rows = np.zeros((len(cuts), self.n_x + self.n_y + self.n_multipliers))
+            rows[:, : self.n_x + self.n_y] = model.g_grad(x, y, p)
+            rows[:, : self.n_x] -= self._cut_slopes(x, np.array(cuts))
+            parts.append(rows)
         return np.vstack(parts)
 
-    def _cut_slope(self, x: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    def _cut_slopes(self, x: np.ndarray, cuts: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
-        slope = model.g_grad(x, cut, p)[: self.n_x]
-        over, off = model.lower_in.values(x, cut, p) > 0, model.lower_eq.values(x, cut, p)
-        if np.any(over):
-            slope = slope + FADE * (over @ model.lower_in.dense_jacobian(x, cut, p)[:, : self.n_x])
-        if np.any(off):
-            slope = slope + FADE * (
-                np.sign(off) @ model.lower_eq.dense_jacobian(x, cut, p)[:, : self.n_x]
-            )
-        return slope
+        slopes = model.g_grad.at_each("y", cuts, x, cuts[0], p)[:, : self.n_x]
+        pulls = (model.lower_in.values_at_each(x, cuts, p) > 0).astype(float)
+        signs = np.sign(model.lower_eq.values_at_each(x, cuts, p))
+        for rows, weights in ((model.lower_in, pulls), (model.lower_eq, signs)):
+            for k in np.flatnonzero(weights.any(axis=1)):
+                slopes[k] += FADE * (weights[k] @ rows.dense_jacobian(x, cuts[k], p)[:, : self.n_x])
+        return slopes
 
     def _equalities(self, z: np.ndarray) -> np.ndarray:
         model, p = self.model, self.p
