@@ -163,7 +163,8 @@ class _Study:
 
     def _falling(self, directions: Directions, level: Level) -> LocalFacts:
         """On one smooth piece with a slope, which a Newton step may show to be nothing."""
-        if level.decrease <= NEARLY * self.steepness * max(1.0, np.abs(self.here.place.x).max()):
+        size = np.abs(self.here.place.x).max(initial=1.0)
+        if level.decrease <= NEARLY * self.steepness * size:
             grown = growth(directions, level, self.deadline)
             if grown.is_positive and grown.gain <= 0.1 * self._small:
                 return self._facts(level.decrease, True, "a Newton step gains nothing visible")

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
-from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.pieces import answer_below
+from blomodel.methods.search.pieces import answer_below, is_only_minimiser
 from blomodel.solvers.answer import InnerStatus
+
+SOLVED = 1e-7  # relative: what a solver may have missed in the choice among minimisers
 
 
 def answer_at(run: Run, x: np.ndarray, source: str) -> float:
@@ -24,8 +26,7 @@ def answer_at(run: Run, x: np.ndarray, source: str) -> float:
     model, nowhere = run.model, np.zeros(run.model.y.size)
     if model.is_convex_below:
         found = answer_below(run, x, nowhere)
-        is_sure = model.is_strictly_convex_below() or _is_linear_in_y(run)
-        return found.value if is_sure and run.is_acceptable(found) else -math.inf
+        return _least_below(run, x) if run.is_acceptable(found) else -math.inf
     answer, is_sure = run.solve_lower(x, nowhere)
     if not answer.status.has_point:
         run.tried.append((x, answer.status))
@@ -41,10 +42,24 @@ def answer_at(run: Run, x: np.ndarray, source: str) -> float:
     return chosen.bound
 
 
-def _is_linear_in_y(run: Run) -> bool:
-    """Whether the choice among minimisers of a linear or quadratic lower level is a linear program."""
-    model = run.model
-    if model.lower_program.kind not in ("LP", "QP") or model.coupling_constraints:
-        return False
-    facts = polynomial(model.f, variable="y", coefficient="x")
-    return bool(facts.degree[0] <= 1) and model.constant_curvature is not None
+def _least_below(run: Run, x: np.ndarray) -> float:
+    """The least f over the minimisers of a convex lower level at x; -inf where nobody can tell.
+
+    A linear program over a face may have no least value, and then no point is a bound.
+    """
+    model, p = run.model, run.p
+    answer = model.lower_program.solve(x, p)
+    if answer.status is not InnerStatus.OPTIMAL:
+        return -math.inf
+    if model.is_strictly_convex_below() or is_only_minimiser(model, x, p, answer):
+        return float(model.f(x, answer.y, p)[0])
+    if model.lower_program.kind not in ("LP", "QP") or not model.optimistic_choice.is_face:
+        return -math.inf
+    try:
+        chosen = model.optimistic_choice.solve(x, p, answer, slack=0.0)
+    except NonconvexLowerError:
+        return -math.inf
+    if chosen.status is not InnerStatus.OPTIMAL:
+        return -math.inf
+    value = float(model.f(x, chosen.y, p)[0])
+    return value - SOLVED * (1 + abs(value))

@@ -107,3 +107,17 @@ def test_points_that_are_not_whole_are_refused():
     assert bm.certify(problem, {x: 2.0}, {y: 2.0}).accepted
     worse = bm.certify(problem, {x: 4.0}, {y: 3.0})
     assert any("can do better" in reason for reason in worse.reasons)
+
+
+def test_no_claim_where_the_choice_among_lower_answers_has_no_end():
+    # Every y >= x is a lower answer, and f falls with y.
+    for integer in (True, False):
+        x, y = cp.Variable(name="x", integer=integer, bounds=[0, 5]), cp.Variable(name="y")
+        lower = bm.Lower(cp.Minimize(0 * y), [y >= x], variables=[y])
+        problem = bm.BilevelProblem(cp.Minimize(x - y), [], lower)
+        problem.solve()
+        assert problem.status != "optimal"
+    y = cp.Variable(name="y")
+    alone = bm.BilevelProblem(cp.Minimize(-y), [], bm.Lower(cp.Minimize(0 * y), [y >= 1], variables=[y]))
+    alone.solve()
+    assert alone.status != "optimal"
