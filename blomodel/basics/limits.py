@@ -186,9 +186,6 @@ SEQUENTIAL_QUADRATIC = Limit(
 DENSE_JACOBIAN = Limit(
     5000, "entries", "up to it, a Jacobian is found as a plain matrix, beyond it as a sparse one"
 )
-SMALLEST_CURVATURE = Limit(
-    1000, "lower variables", "beyond it, strict convexity of g is not looked for in its dense spectrum"
-)
 DENSE_SPECTRUM = Limit(
     1000, "lower variables", "beyond it, the modulus of strong convexity is not computed"
 )

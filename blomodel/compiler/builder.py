@@ -351,7 +351,7 @@ def _flattened(values: Any) -> np.ndarray:
     if values.ndim < 2 or not (values.flags.c_contiguous or values.flags.f_contiguous):
         return np.array(values, dtype=float).ravel(order="F")
     memory = values if values.flags.c_contiguous else values.T
-    number, checksum = id(values), zlib.crc32(memoryview(memory).cast("B"))
+    number, checksum = id(values), zlib.crc32(memory.data.cast("B"))
     known = _FLAT.get(number)
     if known is not None and known[0]() is values and known[1] == checksum:
         return known[2]

@@ -86,7 +86,7 @@ def digest(*arrays: np.ndarray) -> bytes:
     for array in arrays:
         state.update(f"{array.dtype.str}{array.shape}".encode())
         if array.size:
-            state.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+            state.update(np.ascontiguousarray(array).data.cast("B"))
     key = state.digest()
     if alone is not None and not alone.flags.writeable:
         number = id(alone)

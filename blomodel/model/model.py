@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.basics import limits
 from blomodel.basics.alarm import enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
@@ -35,6 +34,7 @@ from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.multistart import CORNERS, MultistartLower
 from blomodel.model.rows import Rows
 from blomodel.programs.parametric import ParametricProgram
+from blomodel.programs.quadratic import is_positive_semidefinite
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.text.shorten import shorten
 
@@ -265,16 +265,16 @@ class Model:
         return sp.csr_array(hessian(self.g, ("y",), zeros))
 
     @cached_property
-    def _smallest_curvature(self) -> float:
+    def _is_surely_curved(self) -> bool:
         curvature = self.constant_curvature
-        if curvature is None or not limits.SMALLEST_CURVATURE.allows(self.y.size):
-            return 0.0
-        values = np.linalg.eigvalsh(curvature.toarray())
-        return float(values[0] / (1 + values[-1]))
+        if curvature is None or not curvature.nnz:
+            return False
+        least = 1e-8 * (1 + float(abs(curvature).sum(axis=1).max()))
+        return is_positive_semidefinite(sp.csc_array(curvature - least * sp.eye_array(self.y.size)))
 
     def is_strictly_convex_below(self) -> bool:
         """Whether the lower answer is unique because g is a strictly convex quadratic in y."""
-        return self._smallest_curvature > 1e-8
+        return self._is_surely_curved
 
     @property
     @remembered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import has_only_bounds
 from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
@@ -42,6 +43,7 @@ class AnswerDescent:
         self.curvature: AnswerCurvature | None = None
         if AnswerCurvature.applies(run.model):
             self.curvature = AnswerCurvature(run.model, run.p)
+        self._is_wide = not limits.SIX_STARTS.allows(run.model.x.size)
         self.is_smooth = self.has_ended = True
         self._is_smooth_here = True  # the same for the descent at work
         self._best = np.inf  # of the descent at work
@@ -116,11 +118,13 @@ class AnswerDescent:
             self.bounds,
             tolerance=tolerance,
             max_iterations=max_steps,
-            least_gain=LEAST_GAIN if self.curvature is None else BEFORE_NEWTON,
+            least_gain=BEFORE_NEWTON if self._is_wide and self.curvature is not None else LEAST_GAIN,
         )
         if self._is_plateau(first, end):
             end = self._before_plateau(first, end, tolerance, max_steps)
-        if uses_newton and self._is_smooth_here and self.curvature is not None:
+        # In few dimensions a descent that has ended is as good as Newton's, whose matrices take a while.
+        is_due = uses_newton and (self._is_wide or not self._is_stationary(end, first))
+        if is_due and self._is_smooth_here and self.curvature is not None:
             newton = minimise_by_newton(
                 self.evaluate,
                 self.curvature,
