@@ -211,6 +211,11 @@ ANSWER_CURVATURE = Limit(
 DENSE_OPTIMALITY_SYSTEM = Limit(
     1500, "unknowns", "beyond it, the lower optimality system is factorised as a sparse matrix"
 )
+THIN_SYSTEM = Limit(
+    120,
+    "unknowns",
+    "beyond it, an optimality system with few entries, such as that of many followers, is sparse",
+)
 PLAIN_SYSTEM = Limit(
     60, "variables and rows", "up to it, plain matrices cost less than sparse arrays of the same numbers"
 )

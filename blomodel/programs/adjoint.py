@@ -19,6 +19,7 @@ import scipy.sparse.linalg as spl
 from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import jvp, vjp
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
+from blomodel.programs.optimality_system import is_thin
 from blomodel.solvers.answer import OptimalitySystem
 from blomodel.solvers.banded import factorised_band
 
@@ -167,7 +168,8 @@ def factorised(
     scale = float(np.abs(H if is_plain else H.data).max(initial=1e-3))
     is_full = is_plain or (H.nnz > _FULL * n * n and k <= n)
     whole: Callable[[np.ndarray], np.ndarray]
-    if not limits.DENSE_ACTIVE_SET.allows(n + k) and not is_full:
+    is_large = not limits.DENSE_ACTIVE_SET.allows(n + k) and not is_full
+    if is_large or (not is_plain and is_thin(H, A)):
         shift = sp.diags_array(np.concatenate([np.full(n, _SHIFT * scale), np.full(k, -_SHIFT)]))
         blocks: Any = [[H, A.T], [A, None]]
         matrix = sp.csc_array((sp.block_array(blocks) if k else H) + shift)

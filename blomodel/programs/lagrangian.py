@@ -86,6 +86,7 @@ class Lagrangian:
         self.equality = np.concatenate(equality) if equality else np.zeros(0, bool)
         self.terms = lower(list(terms), self.blocks)
         self.rows: Tape | None = lower(expressions, self.blocks) if expressions else None
+        self._slopes: tuple[bytes, sp.csr_array] | None = None  # of the rows, and their parameters
 
     @cached_property
     def terms_grad_x(self) -> Tape:
@@ -349,9 +350,25 @@ class Lagrangian:
             return H, A
         sparse = sp.csr_array((0, n))
         if self.rows is not None and len(chosen):
-            sparse = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))[chosen]
-            sparse = sp.csr_array(sp.diags_array(self.signs[chosen]) @ sparse)
+            sparse = self._signed_slopes(x, y, p)[chosen]
         return self.hessian_y(at), sparse
+
+    def _signed_slopes(self, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> sp.csr_array:
+        """Slopes of all rows in y, kept where they depend on the parameters alone."""
+        key = p.tobytes() if self._has_fixed_slopes else None
+        if key is not None and self._slopes is not None and self._slopes[0] == key:
+            return self._slopes[1]
+        assert self.rows is not None
+        slopes = sp.csr_array(jacobian(self.rows, ("y",), (x, y, p)))
+        slopes.data = slopes.data * np.repeat(self.signs, np.diff(slopes.indptr))
+        if key is not None:
+            self._slopes = key, slopes
+        return slopes
+
+    @cached_property
+    def _has_fixed_slopes(self) -> bool:
+        facts = self.row_facts
+        return facts is not None and not (facts.degree > 1).any() and not self.row_changes("x")[1]
 
 
 def _rows_of(constraint: Constraint) -> tuple[list[cp.Expression], float]:

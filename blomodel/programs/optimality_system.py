@@ -15,6 +15,19 @@ import scipy.sparse.linalg as spl
 from blomodel.basics import limits
 from blomodel.solvers.blocks import Part, independent_parts
 
+_THIN = 0.05  # share of nonzeros up to which a system is taken as sparse
+
+
+def is_thin(H: sp.sparray, A: sp.sparray) -> bool:
+    """Whether [H A'; A 0] has so few entries that a dense factor would mostly hold zeros.
+
+    The followers of a problem that share only x are such a system: a block for each.
+    """
+    size = H.shape[0] + A.shape[0]
+    if limits.THIN_SYSTEM.allows(size):
+        return False
+    return bool(H.nnz + 2 * A.nnz <= _THIN * size * size)
+
 
 def factor_plain_system(H: np.ndarray, A: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
     """The same as ``factor_system`` for small plain matrices."""
@@ -38,7 +51,7 @@ def factor_system(H: sp.csc_array, A: sp.csr_array) -> Callable[[np.ndarray], np
     scale = float(np.abs(H.data).max(initial=1e-3))
     if not np.isfinite(scale) or not np.isfinite(A.data).all():
         return None
-    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k):
+    if not limits.DENSE_OPTIMALITY_SYSTEM.allows(n + k) or is_thin(H, A):
         shift = sp.diags_array(np.concatenate([np.full(n, 1e-12 * scale), np.full(k, -1e-12)]))
         blocks: Any = [[H, A.T], [A, None]]
         whole = sp.block_array(blocks) if k else H

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blomodel.programs.optimality_system import factor_system, solve_sensitivity
+from blomodel.programs.optimality_system import factor_system, is_thin, solve_sensitivity
 
 RNG = np.random.default_rng(2)
 
@@ -21,7 +21,9 @@ def _system(n: int, k: int, n_x: int) -> tuple[np.ndarray, ...]:
     )
 
 
-@pytest.mark.parametrize("sizes", [[(4, 2)], [(3, 1), (5, 0), (4, 3), (1, 0)], [(6, 2)] * 5])
+@pytest.mark.parametrize(
+    "sizes", [[(4, 2)], [(3, 1), (5, 0), (4, 3), (1, 0)], [(6, 2)] * 5, [(5, 2)] * 30]
+)
 def test_agrees_with_the_whole_system(sizes: list[tuple[int, int]]) -> None:
     parts = [_system(n, k, 3) for n, k in sizes]
     H, A = sp.csc_array(sp.block_diag([part[0] for part in parts])), [part[1] for part in parts]
@@ -35,6 +37,16 @@ def test_agrees_with_the_whole_system(sizes: list[tuple[int, int]]) -> None:
     expected = np.linalg.solve(K, right)
     np.testing.assert_allclose(solve_sensitivity(H, A, R, B), expected[:n], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(factor_system(H, A)(right[:, 0]), expected[:, 0], rtol=1e-6, atol=1e-8)
+
+
+def test_many_followers_are_a_thin_system_and_one_is_not() -> None:
+    block, rows = np.ones((5, 5)), np.ones((2, 5))
+    many = sp.csc_array(sp.block_diag([block] * 30)), sp.csr_array(sp.block_diag([rows] * 30))
+    assert is_thin(*many)
+    assert not is_thin(sp.csc_array(np.ones((150, 150))), sp.csr_array((0, 150)))
+    assert not is_thin(
+        sp.csc_array(block), sp.csr_array(rows)
+    )  # small ones are dense whatever they hold
 
 
 def test_a_flat_part_has_no_derivative() -> None:

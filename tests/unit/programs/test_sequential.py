@@ -32,7 +32,7 @@ def network(demand: float) -> tuple[bm.BilevelProblem, cp.Variable]:
 def test_flows_in_any_unit(demand: float) -> None:
     problem, _ = network(demand)
     x = np.full(5, 10.0)
-    answer = problem.model.lower_program.solve(x, np.zeros(0), warm=False)
+    answer = problem.plain_model.lower_program.solve(x, np.zeros(0), warm=False)
     room = ROOM + x
     unit = demand**5 / room**4  # SciPy needs flows of order one
     by_hand = minimize(
@@ -53,7 +53,7 @@ def test_flows_in_any_unit(demand: float) -> None:
 def test_the_certificate_has_a_second_solver_too() -> None:
     problem, flow = network(100.0)
     x = np.full(5, 5.0)
-    answer = problem.model.lower_program.solve(x, np.zeros(0))
+    answer = problem.plain_model.lower_program.solve(x, np.zeros(0))
     certificate = bm.certify(problem, x, answer.y)
     assert certificate.accepted and certificate.lower_gap <= 1e-9
     moved = bm.certify(problem, x, answer.y + 0.5 * np.array([1.0, -1, 1, 0, 0]))
