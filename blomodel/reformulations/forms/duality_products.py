@@ -9,7 +9,7 @@ where the lower rows are :math:`Bx + Ay + v \le 0` and :math:`Ey + w = 0`. A rel
 complementarity loses this, and its multipliers are then often unbounded: a price may be anything. Here
 each product :math:`x_i y_j` gets an unknown of its own between McCormick's four planes, the convex
 :math:`y^T H y` is left out, and :math:`B_k x` is replaced by its largest value, so that a linear row is
-left. It is an equation where nothing was left out. On a piece that decides y the planes are exact.
+left, and a second one where nothing was left out. On a piece that decides y the planes are exact.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from blomodel.solvers.highs import BoundedProgram
 
 Array = np.ndarray
 SAFE = 1e-8  # relative: what rounding may cost in a range
+# The rows say again what pieces say, so that without room the simplex method would stumble over rounding.
+ROOM = 1e-6
 NO_MATTER = 1e-10  # relative: smaller numbers are rounding
 
 
@@ -156,18 +158,16 @@ class _Enclosure:
         self.program = _relaxation(qp)
         self.ranges: dict[int, tuple[float, float]] = {}
         self.products: dict[tuple[int, int], int] = {}  # of two entries of z: where it stands
-        self.equal: list[dict[int, float]] = []  # rows that are 0
         self.below: list[tuple[dict[int, float], float]] = []  # rows that are at most a number
 
     def extended(self) -> ComplementarityQP:
         """The problem with what was found."""
         for follower in np.unique(self.identity.follower[0]):
             self._add_follower(int(follower))
-        if not self.equal and not self.below:
+        if not self.below:
             return self.qp
         qp, n = self.qp, self.n + len(self.products)
         n_new = n - self.n
-        equal = _matrix(self.equal, n)
         below = _matrix([row for row, _ in self.below], n)
 
         def padded(matrix: Any) -> sp.csr_array:
@@ -179,8 +179,7 @@ class _Enclosure:
             qp,
             P=P,
             q=np.concatenate([qp.q, np.zeros(n_new)]),
-            A_eq=sp.csc_array(sp.vstack([padded(qp.A_eq), equal])),
-            b_eq=np.concatenate([qp.b_eq, np.zeros(len(self.equal))]),
+            A_eq=sp.csc_array(padded(qp.A_eq)),
             A_in=sp.csc_array(sp.vstack([padded(qp.A_in), below])),
             b_in=np.concatenate([qp.b_in, [right for _, right in self.below]]),
         )
@@ -218,10 +217,10 @@ class _Enclosure:
         for i, j, slope in products:
             place = self.products[i, j]
             row[place] = row.get(place, 0.0) + slope
-        if has_left_out:
-            self.below.append((row, 0.0))
-        else:
-            self.equal.append(row)
+        room = ROOM * (1 + max((abs(slope) for slope in row.values()), default=0.0))
+        self.below.append((row, room))
+        if not has_left_out:
+            self.below.append(({place: -slope for place, slope in row.items()}, room))
 
     def _enclose(self, i: int, j: int) -> bool:
         """An unknown for a product; whether it is bounded from both sides."""
