@@ -29,7 +29,7 @@ from blomodel.solvers.highs import BoundedProgram
 
 Array = np.ndarray
 SAFE = 1e-8  # relative: what rounding may cost in a range
-# The rows say again what pieces say, so that without room the simplex method would stumble over rounding.
+# The rows say again what pieces say: without room the simplex method would stumble over rounding.
 ROOM = 1e-6
 NO_MATTER = 1e-10  # relative: smaller numbers are rounding
 
