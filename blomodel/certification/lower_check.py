@@ -101,9 +101,11 @@ def check_integer_lower(
     rows = [substitute(constraint) for constraint in level.constraints]
     lower = cp.Problem(cp.Minimize(level.sign * substitute(level.objective.args[0])), rows)
     if lower.is_dcp() and lower.is_lp() and not deadline.is_over:
-        limit = {} if deadline.is_never else {"time_limit": float(deadline.remaining)}
+        options = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9, "mip_feasibility_tolerance": 1e-9}
+        if not deadline.is_never:
+            options["time_limit"] = float(deadline.remaining)
         try:
-            lower.solve(solver=cp.HIGHS, mip_rel_gap=0.0, mip_feasibility_tolerance=1e-9, **limit)
+            lower.solve(solver=cp.HIGHS, **options)
         except cp.SolverError:
             pass
         if lower.status == cp.OPTIMAL:

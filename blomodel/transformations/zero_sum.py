@@ -167,7 +167,7 @@ def _best_integers(model: Model, program: cp.Problem, deadline: Deadline) -> Sad
         return None
     options: dict[str, Any] = {}
     if solver == cp.HIGHS:
-        options = {"mip_rel_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
+        options = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9, "mip_feasibility_tolerance": 1e-9}
         if not deadline.is_never:
             options["time_limit"] = max(deadline.remaining, 0.1)
     elif not deadline.is_never:

@@ -25,6 +25,9 @@ def answer_at(run: Run, x: np.ndarray, source: str) -> float:
     """
     model, nowhere = run.model, np.zeros(run.model.y.size)
     if model.is_convex_below:
+        if model.lower_program.solve(x, run.p).status is InnerStatus.INFEASIBLE:
+            run.tried.append((x, InnerStatus.INFEASIBLE))
+            return math.inf
         found = answer_below(run, x, nowhere)
         return _least_below(run, x) if run.is_acceptable(found) else -math.inf
     answer, is_sure = run.solve_lower(x, nowhere)

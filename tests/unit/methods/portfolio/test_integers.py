@@ -121,3 +121,13 @@ def test_no_claim_where_the_choice_among_lower_answers_has_no_end():
     alone = bm.BilevelProblem(cp.Minimize(-y), [], bm.Lower(cp.Minimize(0 * y), [y >= 1], variables=[y]))
     alone.solve()
     assert alone.status != "optimal"
+
+
+def test_values_without_a_lower_answer_are_left_out_of_the_proof(monkeypatch):
+    monkeypatch.setattr(integers, "is_installed", lambda: False)
+    x, y = cp.Variable(2, boolean=True, name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - 3) ** 2), [y <= 2 - x[0], y >= 3 * x[1] - 1.5], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(-x[0] - 2 * x[1] + y), [], lower)
+    # x = (1, 1) leaves y between 1.5 and 1; (0, 1) with y = 2 and (1, 0) with y = 1 are left.
+    assert problem.solve() == pytest.approx(0.0, abs=1e-6)
+    assert problem.status == "optimal"
