@@ -150,7 +150,6 @@ def _is_whole(scip: Any, place: Path) -> bool:
 
     again = pyscipopt.Model()
     again.hideOutput()
-    again.redirectOutput()
     try:
         again.readProblem(str(place))
     except OSError:
