@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
 
-LARGE = 100_000  # entries of an array from which copies and keys of it are worth keeping
+KEPT_ENTRIES = 100_000  # entries of an array from which copies and keys of it are worth keeping
 _KNOWN_KEYS: dict[int, tuple[weakref.ref[np.ndarray], bytes]] = {}
 
 
@@ -77,7 +77,7 @@ class SparseMatrix:
 
 def digest(*arrays: np.ndarray) -> bytes:
     """A short key, equal for equal arrays; that of a large array which cannot change is kept."""
-    alone = arrays[0] if len(arrays) == 1 and arrays[0].size >= LARGE else None
+    alone = arrays[0] if len(arrays) == 1 and arrays[0].size >= KEPT_ENTRIES else None
     if alone is not None and not alone.flags.writeable:
         known = _KNOWN_KEYS.get(id(alone))
         if known is not None and known[0]() is alone:

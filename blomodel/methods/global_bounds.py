@@ -46,7 +46,7 @@ class GlobalBounds:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
     needs: ClassVar[tuple[Need, ...]] = (formulas_for_scip,)
 
-    max_nodes: int | None = setting(None, "nodes of all rounds; None: no limit", minimum=1, own=True)
+    max_nodes: int | None = setting(None, "nodes of the tree; None: no limit", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
         """Bound and cut until value and bound meet, or a limit is reached."""

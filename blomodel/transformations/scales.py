@@ -28,7 +28,7 @@ from blomodel.transformations.transformation import Applied, Transformation
 from blomodel.transformations.units import objective_units
 
 FAR = 9.0  # sizes beyond 2^9 or below 2^-9 are far from one
-LARGEST = 300.0  # logarithm to base two: what is beyond is no unit
+FARTHEST = 300.0  # logarithm to base two: what is beyond is no unit
 _ROW_BY_ROW = (Inequality, Equality, NonNeg, NonPos, Zero)
 
 
@@ -64,7 +64,7 @@ class FittingScales(Transformation):
         """Both levels in the new units."""
         found = self.found
         assert found is not None
-        sizes = np.exp2(np.round(found.variables.clip(-LARGEST, LARGEST)))
+        sizes = np.exp2(np.round(found.variables.clip(-FARTHEST, FARTHEST)))
         of_f, of_g = objective_units(self.model, self.p, sizes)
         levels, n_x = statement.levels, statement.levels.x.size
         factors = dict(levels.x.unpack(sizes[:n_x])) | dict(levels.y.unpack(sizes[n_x:]))
@@ -161,11 +161,11 @@ def _factors(
         ):
             if position not in rows.slices:
                 continue
-            own = np.round(sizes[rows.slices[position]].clip(-LARGEST, LARGEST))
+            own = np.round(sizes[rows.slices[position]].clip(-FARTHEST, FARTHEST))
             if isinstance(constraint, _ROW_BY_ROW):
                 factors.append(np.exp2(-own).reshape(constraint.shape, order="F"))
             else:
-                factors.append(np.atleast_1d(np.exp2(-own.max(initial=-LARGEST))))
+                factors.append(np.atleast_1d(np.exp2(-own.max(initial=-FARTHEST))))
     return factors
 
 

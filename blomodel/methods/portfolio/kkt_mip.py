@@ -95,7 +95,7 @@ class KktMip:
         minimum=0.0,
         own=True,
     )
-    max_nodes: int | None = setting(None, "relaxations to solve; None: no limit", minimum=1, own=True)
+    max_nodes: int | None = setting(None, "nodes of the tree; None: no limit", minimum=1, own=True)
 
     def run(self, run: Run) -> None:
         """Look for a good point first, where there are many pairs, then branch; part by part."""

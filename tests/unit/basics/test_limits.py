@@ -16,11 +16,12 @@ OF_SIZE = re.compile(r"^_?(MAX|LARGE|LARGEST|DENSE|MANY|FEW|SMALL|DEAR)(_|$)|_(L
 # Numbers of repetitions, of things kept or shown, and tolerances are no sizes of a problem.
 OTHER = re.compile(
     r"_(STEPS|ROUNDS|SWEEPS|ITERATIONS|PRODUCTS|HALVINGS|MISSES|TANGENTS|CORNERS|STARTS|NEWTON_STEPS|"
-    r"DIRECTIONS|CERTIFIED|TAKEN|KNOWN|SHOWN|ROWS|ENTRIES|LOOKED_AT|SLOPE|CHANGE|GAP)$"
+    r"DIRECTIONS|NODES|CERTIFIED|TAKEN|KNOWN|SHOWN|ROWS|ENTRIES|LOOKED_AT|SLOPE|CHANGE|GAP)$"
 )
 # Numbers that stand for "too large" or "too small" in computations.
 NUMERICAL = {
     ("model/local_search.py", "LARGE"),
+    ("solvers/branching/scip.py", "LARGE"),
     ("methods/pbgd_free.py", "LARGE"),
     ("methods/first_order/constants.py", "SMALL"),
     ("certification/lower_check.py", "SMALL"),
