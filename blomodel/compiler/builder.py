@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import LARGE, Node, SparseMatrix, Tape, digest, unknown_instruction
+from blomodel.compiler.tape import KEPT_ENTRIES, Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 
 # A piece of a selection: the elements ``source`` of a node go to the positions ``target``.
@@ -346,7 +346,9 @@ def _flattened(values: Any) -> np.ndarray:
 
     A checksum tells whether the array has changed since.
     """
-    if not (isinstance(values, np.ndarray) and values.size >= LARGE and values.dtype == np.float64):
+    if not (
+        isinstance(values, np.ndarray) and values.size >= KEPT_ENTRIES and values.dtype == np.float64
+    ):
         return np.array(values, dtype=float).ravel(order="F")
     if values.ndim < 2 or not (values.flags.c_contiguous or values.flags.f_contiguous):
         return np.array(values, dtype=float).ravel(order="F")
