@@ -359,7 +359,8 @@ def product_factors(
         return [(expression, False)], None
     if isinstance(expression, NegExpression):
         factors, rest = product_factors(expression.args[0], holds_y)
-        return [*factors, (cp.Constant(-1.0), False)] if factors else [], rest
+        # Without factors the minus stays where it is, with what it belongs to.
+        return ([*factors, (cp.Constant(-1.0), False)], rest) if factors else ([], expression)
     if isinstance(expression, DivExpression):
         above, below = expression.args
         if holds_y(below):

@@ -39,6 +39,11 @@ def cleaning():
     return train, validation, (features[1200:], labels[1200:]), is_wrong
 
 
+def first(count, *parts):
+    """The first samples of each part."""
+    return [(features[:count], labels[:count]) for features, labels in parts]
+
+
 SETTINGS = {"order": "gauss-seidel", "gamma": 1.0, "inner_steps": 1, "stop_at": 0.0, **STEPS}
 
 
@@ -68,11 +73,11 @@ def test_wrong_labels_are_found_and_the_classifier_is_good(cleaning):
 def test_iterates_are_those_of_the_algorithm_written_by_hand(cleaning, monkeypatch, large):
     """Also where products are put together, and kept as long as the points stay where they are."""
     monkeypatch.setattr(limits, "SEPARATE_PRODUCTS", Limit(large, "entries", "for the test"))
-    train, validation, _, _ = cleaning
+    train, validation = first(150, *cleaning[:2])
     problem, x, weights = softmax_cleaning(train, validation)
-    solve(problem, 40)
+    solve(problem, 25)
     by_hand = measures.SoftmaxPbgd(train, validation)
-    for _ in range(40):
+    for _ in range(25):
         by_hand.iterate(*STEPS.values())
     # Every step of x uses the w and the y of its iteration, so that no other sequence leads here.
     assert np.ptp(by_hand.x) > 1
@@ -97,8 +102,7 @@ def test_large_smooth_lower_level_is_solved_by_newton_as_by_an_interior_point_so
 
 
 def test_certificate_of_a_large_smooth_lower_level_refuses_a_wrong_answer(cleaning):
-    train, validation, _, _ = cleaning
-    problem, x, weights = softmax_cleaning(train, validation)
+    problem, x, weights = softmax_cleaning(*first(150, *cleaning[:2]))
     at = np.zeros(x.size)
     right = problem.model.lower_program.solve(at, np.zeros(0)).y
     assert bm.certify(problem, at, right).accepted
