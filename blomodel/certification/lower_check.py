@@ -21,7 +21,7 @@ from blomodel.certification.dual_check import bound_by_duality
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.model.global_lower import GlobalLower
+from blomodel.model.global_lower import GlobalLower, variation
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
@@ -124,14 +124,6 @@ def check_integer_lower(
     at = answer.y if answer.status.has_point else None
     by = f"{model.integer_lower.served_by} on the compiled lower level"
     return LowerCheck(answer.status, answer.value, at, [], by, is_proven, answer.reason, False)
-
-
-def variation(model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
-    """By how much g changes when y moves by about its own size: largest slope times move."""
-    move = 1 + np.abs(y)
-    slopes = [model.g_grad(x, at, p)[x.size :] for at in (y, y + move, y - move)]
-    finite = [np.abs(slope) * move for slope in slopes if np.all(np.isfinite(slope))]
-    return float(max((change.max(initial=0) for change in finite), default=0.0))
 
 
 def _search_lower(

@@ -19,11 +19,24 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST_NODES = 2000  # for one lower answer
+WORK, FEWEST, MOST = (
+    30_000,
+    60,
+    3000,
+)  # linear programs for one, times variables and rows; limits of them
 SURE = 2e-6  # relative: what a lower answer may be above the proven bound, SCIP's slack included
 LEVEL = 1e-7  # relative: what may be above the lower value and still count as a lower minimiser
 DEEPEST = 1.0  # of a point inside the lower rows
 ROUNDS = 3  # better points than the one that was to be proven
 FEW_NODES = 50  # for a point that need not be the best
+
+
+def variation(model: Model, x: Array, y: Array, p: Array) -> float:
+    """By how much g changes when y moves by about its own size: largest slope times move."""
+    move = 1 + np.abs(y)
+    slopes = [model.g_grad(x, at, p)[x.size :] for at in (y, y + move, y - move)]
+    finite = [np.abs(slope) * move for slope in slopes if np.all(np.isfinite(slope))]
+    return float(max((change.max(initial=0) for change in finite), default=0.0))
 
 
 class GlobalLower:
@@ -48,7 +61,13 @@ class GlobalLower:
             return -math.inf, None
         sure = value - SURE * (1 + abs(value)) / 4 if math.isfinite(value) else math.inf
         found = program.solve(
-            self.model.y.size, max_nodes=nodes, gap=SURE / 8, enough=sure, cutoff=sure, deadline=deadline
+            self.model.y.size,
+            max_nodes=nodes,
+            max_programs=self._programs,
+            gap=SURE / 8,
+            enough=sure,
+            cutoff=sure,
+            deadline=deadline,
         )
         return found.bound, self._in_bounds(found.point)
 
@@ -136,7 +155,14 @@ class GlobalLower:
         self, program: ScipProgram, nodes: float, deadline: Deadline, size: int | None = None
     ) -> ScipAnswer:
         size = self.model.y.size if size is None else size
-        return program.solve(size, max_nodes=nodes, gap=1e-6, deadline=deadline)
+        return program.solve(
+            size, max_nodes=nodes, max_programs=self._programs, gap=1e-6, deadline=deadline
+        )
+
+    @property
+    def _programs(self) -> int:
+        """Linear programs that one question is worth."""
+        return min(MOST, max(FEWEST, WORK // self.model.lower_size))
 
     def _program(self, x: Array, p: Array, objective: Tape, *, finds_points: bool = True) -> ScipProgram:
         model = self.model

@@ -18,6 +18,7 @@ from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
+from blomodel.methods.portfolio.global_bounds import GlobalBounds, GlobalBoundsAfterSearch
 from blomodel.methods.portfolio.integers import IntegerBounds, steps_with_plans
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
 from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi
@@ -49,6 +50,7 @@ MEMBERS: tuple[type[Step], ...] = (
     LowerAnswer,
     AnswerDescents,
     TangentBound,
+    GlobalBounds,
     LinesOfAnswers,
     SampleOfPhi,
     EarlyRelaxedComplementarity,
@@ -58,6 +60,7 @@ MEMBERS: tuple[type[Step], ...] = (
     PenaltyFromTheEnd,
     AroundTheBest,
     Rescue,
+    GlobalBoundsAfterSearch,
     Choice,
 )
 
@@ -65,7 +68,13 @@ MEMBERS: tuple[type[Step], ...] = (
 INTEGER_MEMBERS: tuple[type[Step], ...] = (LowerAnswer, OneProgram, IntegerBounds)
 
 # The same for lower levels that are not convex.
-NONCONVEX_MEMBERS: tuple[type[Step], ...] = (SampleOfPhi, CutsAlone, PatternAroundTheBest)
+NONCONVEX_MEMBERS: tuple[type[Step], ...] = (
+    GlobalBounds,
+    SampleOfPhi,
+    CutsAlone,
+    PatternAroundTheBest,
+    GlobalBoundsAfterSearch,
+)
 
 
 @dataclass(frozen=True)

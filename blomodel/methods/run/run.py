@@ -335,10 +335,8 @@ class Run(Findings):
         if np.isfinite(candidate.value):
             self.candidates.append(candidate)
 
-    def refute(self, candidate: Candidate, lower_value: float) -> None:
+    def refute(self, candidate: Candidate, gap: float) -> None:
         """Tell that the lower level has a better answer at a candidate's x than was known."""
-        g = float(self.model.g(candidate.x, candidate.y, self.p)[0])
-        gap = (g - lower_value) / (1 + abs(lower_value))
         self.candidates = [each for each in self.candidates if each is not candidate]
         self.candidates.append(replace(candidate, gap=gap, bias=np.inf))
         self._best_of = (0, None)

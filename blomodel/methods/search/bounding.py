@@ -8,7 +8,7 @@ import numpy as np
 
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.search.pieces import answer_below
-from blomodel.model.global_lower import GlobalLower
+from blomodel.model.global_lower import GlobalLower, variation
 from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import ScipAnswer, ScipProgram
@@ -19,6 +19,8 @@ INNER_GAP = 0.3  # share of the wanted gap to which each relaxation is solved
 HALF_WAY = 0.5  # of what the lower level can gain: what a lower point inside may give away
 SAME_POINT = 1e-9  # relative: a relaxed point that comes back has nothing new to tell
 MOST_POINTS = 60  # cuts; each has a disjunction, which the relaxation must branch on
+SMALLEST_UNIT = 1e-3  # of the lower value: in which lower gaps are measured
+ROUND = 6  # decimals of an x that may be meant to be round
 KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
 
 
@@ -43,6 +45,7 @@ class Bounding:
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
+        self._known: Candidate | None = None  # the best point when the relaxation was solved last
 
     def go_on(self, run: Run, max_nodes: float = math.inf, max_programs: float = math.inf) -> bool:
         """Branch so many nodes, over several rounds if need be; whether value and bound have met."""
@@ -86,9 +89,14 @@ class Bounding:
             return True  # lower levels with integers are solved to a proof whenever they are asked
         known, _ = run.solve_lower(best.x, best.y)
         answer, is_sure = self.lower.confirm(best.x, run.p, known, run.deadline)
-        if answer.has_point and answer.value < known.value:
-            run.refute(best, answer.value)
-            self._add_point(run, best.x, best.y, answer.y, answer.value)
+        if answer.has_point:
+            # The certificate measures gaps in units of what g can vary by, where that is little.
+            size = 1 + abs(answer.value)
+            unit = np.clip(variation(model, best.x, best.y, run.p), SMALLEST_UNIT * size, size)
+            gap = (float(model.g(best.x, best.y, run.p)[0]) - answer.value) / unit
+            if gap > run.tolerance:
+                run.refute(best, gap)
+                self._add_point(run, best.x, best.y, answer.y, answer.value)
         still = run.best() is best
         if still and is_sure:
             self._confirmed = best
@@ -98,8 +106,13 @@ class Bounding:
         """A portion of the search for the relaxation's minimum."""
         best = run.best()
         enough = cutoff = math.inf
+        if not math.isfinite(self.bound) and best is not self._known:
+            self._program = None  # a better point may bound what went without end
+        self._known = best
         if self._program is None:
-            self._program, self._before = self.problem.program(self.points), (0, 0)
+            # SCIP's own searches for points are dear, and needed only where there is none to begin with.
+            self._program = self.problem.program(self.points, finds_points=best is None)
+            self._before = (0, 0)
             if best is not None:
                 self._program.start_from(self.problem.join(best.x, best.y))
         if best is not None:
@@ -155,6 +168,7 @@ class Bounding:
         below, is_sure = self.lower.solve(x, p, y, run.deadline)
         if below.has_point:
             self._propose(run, x, y, below.y, below.value, is_sure)
+            self._try_round(run, x, y)
         if self.is_settled(run):
             return
         if not below.has_point:
@@ -193,6 +207,15 @@ class Bounding:
             return self.lower.choose(x, run.p, value, run.deadline)
         chosen = run.model.integer_lower.choose(x, run.p, value, run.deadline)
         return None if chosen is None else chosen.point
+
+    def _try_round(self, run: Run, x: Array, y: Array) -> None:
+        """Ask at a round x beside a relaxed one: lower answers may change at just that x."""
+        rounded = np.clip(np.round(x, ROUND), *run.model.bounds(run.p))
+        if run.model.is_convex_below or np.array_equal(rounded, x):
+            return
+        below, is_sure = self.lower.solve(rounded, run.p, y, run.deadline)
+        if below.has_point:
+            self._propose(run, rounded, y, below.y, below.value, is_sure)
 
     def _inner_point(self, run: Run, x: Array, y: Array, value: float, gain: float) -> Array:
         """A lower point nearly as good as the best, away from rows that exclude it beside x."""

@@ -108,10 +108,12 @@ class BoundingProblem:
         """Values of the program's first variables, from a point of the model."""
         return np.concatenate(self.equivalent.forward(x, y, self.p))
 
-    def program(self, lower_points: Sequence[LowerPoint] = ()) -> ScipProgram:
+    def program(
+        self, lower_points: Sequence[LowerPoint] = (), *, finds_points: bool = True
+    ) -> ScipProgram:
         """The relaxation with a cut for each lower point; its first variables are x and y."""
         model = self.stated
-        program = ScipProgram()
+        program = ScipProgram(finds_points=finds_points)
         x = program.variables(*model.bounds(self.p), model.integer_x)
         y = program.variables(*model.y_bounds, model.integer_y)
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}

@@ -35,6 +35,8 @@ LARGE = 1e4  # up to it the largest value of a row is a good factor of its switc
 HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
 STACK = 1 << 26  # bytes for SCIP's thread: as much as a main thread has, and more than some systems give
 BETWEEN_LOOKS = 0.1  # seconds
+# For points; without bounds on the variables a single one may take seconds.
+DEAR_SEARCHES = ("multistart", "mpec", "undercover", "nlpdiving", "alns")
 _OPTIONS: dict[str, Any] = {
     "numerics/feastol": FEASIBLE,
     "numerics/dualfeastol": 1e-7,
@@ -140,10 +142,13 @@ class ScipProgram:
             self._scip.setParam(name, value)
         if not finds_points:
             self._scip.setHeuristics(pyscipopt.SCIP_PARAMSETTING.OFF)
+        for name in DEAR_SEARCHES:
+            self._scip.setParam(f"heuristics/{name}/freq", -1)
         self._watch = _watch_class()()
         self._scip.includeEventhdlr(self._watch, "watch", "counts linear programs")
         self._variables: list[Any] = []  # the first ones are those a point is made of
         self._is_contradictory = False
+        self._cutoff = math.inf
 
     # -- stating ---------------------------------------------------------------------------------
 
@@ -163,7 +168,7 @@ class ScipProgram:
 
     def formulas(self, tape: Tape | None, inputs: Mapping[str, Sequence[Formula]]) -> list[Formula]:
         """The outputs of a tape in terms of variables."""
-        return [] if tape is None else formulas(tape, inputs)
+        return [] if tape is None else formulas(tape, inputs, self.named)
 
     def at_most_zero(self, rows: Iterable[Formula]) -> None:
         """Rows ``<= 0``."""
@@ -285,6 +290,8 @@ class ScipProgram:
         scip = self._scip
         if self._is_contradictory:
             return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, math.inf, None, 0)
+        if self._cutoff < cutoff or scip.getStageName() == "SOLVED":
+            scip.freeTransform()  # a search that has ended, or had thrown away too much, begins anew
         done = scip.getNTotalNodes() if scip.getStageName() in ("SOLVING", "SOLVED") else 0
         scip.setParam("limits/totalnodes", -1 if math.isinf(max_nodes) else int(done + max_nodes))
         scip.setParam("limits/gap", gap)
@@ -292,8 +299,8 @@ class ScipProgram:
             scip.setParam("limits/dual", enough + BOUND_SLACK * (1 + 2 * abs(enough)))
         seconds = scip.getSolvingTime() + max(deadline.remaining, 0.0)
         scip.setParam("limits/time", INFINITE if deadline.is_never else seconds)
-        if math.isfinite(cutoff):
-            scip.setObjlimit(cutoff)
+        scip.setObjlimit(min(cutoff, INFINITE))
+        self._cutoff = cutoff
         self._watch.most = self._watch.count + max_programs
         self._optimise()
         count("scip")

@@ -18,6 +18,8 @@ from blomodel.kernels import machine as op
 
 Formula = Any  # a number or an expression of pyscipopt
 MOST_TERMS = 3000  # of a product that is multiplied out; beyond it the product stays one
+MOST_FACTORS = 3  # of a product that is one formula
+PRODUCTS = frozenset((op.MUL, op.DIV, op.MATMUL, op.POWER))
 EXPANDED_POWER = 2  # quadratic forms are multiplied out, whose curvature SCIP then sees
 
 
@@ -25,7 +27,11 @@ class UntranslatableError(ModelError):
     """A function for which SCIP has no word."""
 
 
-def formulas(tape: Tape, inputs: Mapping[str, Sequence[Formula]]) -> list[Formula]:
+def formulas(
+    tape: Tape,
+    inputs: Mapping[str, Sequence[Formula]],
+    name: Callable[[Formula], Formula] | None = None,
+) -> list[Formula]:
     """The outputs of a tape as formulas.
 
     Parameters
@@ -33,6 +39,9 @@ def formulas(tape: Tape, inputs: Mapping[str, Sequence[Formula]]) -> list[Formul
     tape : Tape
     inputs : mapping
         Numbers, variables or formulas for every entry of each block.
+    name : function, optional
+        Gives a variable for a formula. Products of many factors are then stated a few at a time, since
+        SCIP encloses a product by all corners of the box of its factors.
 
     Raises
     ------
@@ -47,7 +56,10 @@ def formulas(tape: Tape, inputs: Mapping[str, Sequence[Formula]]) -> list[Formul
             known.append([float(value) for value in node.data])
         else:
             found = _propagate(node, [known[arg] for arg in node.args])
-            known.append([_plain(value) for value in found])
+            values = [_plain(value) for value in found]
+            if name is not None and node.op in PRODUCTS:
+                values = [name(value) if _n_factors(value) > MOST_FACTORS else value for value in values]
+            known.append(values)
     return known[tape.output]
 
 
@@ -221,6 +233,16 @@ def _largest(a: Formula, b: Formula, sign: float) -> Formula:
 
 def _n_terms(value: Formula) -> int:
     return len(getattr(value, "terms", ())) or 1
+
+
+def _n_factors(value: Formula) -> int:
+    """Different factors of the largest product that a formula is, at its top."""
+    terms = getattr(value, "terms", None)
+    if terms is not None:
+        return max((len({id(factor) for factor in term}) for term in terms), default=0)
+    children = getattr(value, "children", ())
+    is_product = type(value).__name__ == "ProdExpr"
+    return len(children) if is_product else 1
 
 
 def _product(a: Formula, b: Formula) -> Formula:

@@ -1,0 +1,101 @@
+"""Global bounds as a member of auto: proofs, its place, its absence, and limits of time."""
+
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.methods.portfolio.global_bounds import formula_size
+from tests.support.small_problems import brute_force, random_problem
+
+pytest.importorskip("pyscipopt")
+
+
+def price(seller=8.0):
+    """A price for a buyer with decreasing marginal utility."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(x * y - cp.log(1 + y)), [y >= 0, y <= seller], variables=[y])
+    return bm.BilevelProblem(cp.Maximize((x - 0.2) * y), [0.05 <= x, x <= 2], lower), x, y
+
+
+def waves():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(
+        cp.Minimize(cp.nlp.sin(5 * y) + 0.5 * (y - x) ** 2), [-2 <= y, y <= 2], variables=[y]
+    )
+    return (
+        bm.BilevelProblem(cp.Minimize((x - 0.3) ** 2 + (y + 0.4) ** 2), [-1 <= x, x <= 1], lower),
+        x,
+        y,
+    )
+
+
+def test_a_convex_problem_with_a_nonconvex_phi_is_proven():
+    problem, x, _ = price()
+    value = problem.solve()
+    prices = np.linspace(0.05, 2, 1_000_001)
+    revenue = (prices - 0.2) * np.clip(1 / prices - 1, 0, 8)
+    assert problem.status == "optimal"
+    assert value == pytest.approx(revenue.max(), rel=1e-6)
+    assert problem.certificate.bound >= value
+
+
+def test_a_lower_level_that_is_not_convex_is_proven():
+    problem, x, y = waves()
+    value = problem.solve()
+    grid_x, grid_y = np.linspace(-1, 1, 2001), np.linspace(-2, 2, 8001)
+    g = np.sin(5 * grid_y) + 0.5 * (grid_y - grid_x[:, None]) ** 2
+    best = ((grid_x - 0.3) ** 2 + (grid_y[g.argmin(axis=1)] + 0.4) ** 2).min()
+    assert problem.status == "optimal"
+    assert value == pytest.approx(best, abs=2e-3)
+    assert problem.certificate.checked_by == "SCIP's branch and bound"
+
+
+def test_without_scip_the_status_is_weaker(monkeypatch):
+    for where in ("methods.portfolio.global_bounds", "model.global_lower"):
+        monkeypatch.setattr(f"blomodel.{where}.is_installed", lambda: False)
+    problem, _, _ = waves()
+    problem.solve()
+    assert problem.status in ("feasible", "stationary")
+    assert "SCIP is not installed" in str(problem.plan())
+
+
+def test_the_plan_names_it():
+    names = [step.name for step in price()[0].plan().steps]
+    assert names.index("descent on phi") < names.index("global bounds")
+
+
+def test_the_size_of_formulas_counts_products():
+    x, y = cp.Variable(3, name="x"), cp.Variable(40, name="y")
+    dense = np.ones((60, 40))
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(dense @ y - cp.sum(x))), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum(x) + cp.sum(y)), [x >= 0, x <= 1], lower)
+    assert formula_size(problem.plain_model) > 2400
+
+
+def test_a_time_limit_is_kept():
+    n = 6
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    g = cp.sum(cp.nlp.sin(5 * y)) + cp.sum_squares(y - x) / 3
+    lower = bm.Lower(cp.Minimize(g), [-2 <= y, y <= 2], variables=[y])
+    problem = bm.BilevelProblem(
+        cp.Minimize(cp.sum(cp.nlp.cos(x + y)) + cp.sum_squares(x)), [-1 <= x, x <= 1], lower
+    )
+    problem.model.compile_lower()
+    began = time.perf_counter()
+    problem.solve(time_limit=1.0)
+    assert time.perf_counter() - began < 3.0
+
+
+@pytest.mark.parametrize("seed", [200, 201, 202, 203, 204, 205, 206])
+def test_random_problems_against_brute_force(seed):
+    problem, stated = random_problem(seed)
+    problem.solve()
+    best = brute_force(stated)
+    certificate = problem.certificate
+    if certificate.bound is not None:
+        assert certificate.bound <= best + 1e-5 * (1 + abs(best))
+    if problem.status == "optimal":
+        assert problem.value <= best + 1.5e-4 * (1 + abs(best))
