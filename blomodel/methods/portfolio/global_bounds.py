@@ -43,8 +43,8 @@ class GlobalBounds(Step):
     def consider(cls, situation: Situation) -> GlobalBounds | Omission | None:
         """For everything that can be stated for SCIP; large problems later than small ones."""
         model = situation.model
-        if model.x.size == 0:
-            return None
+        if model.x.size == 0 or (cls is GlobalBounds and situation.objective is not None):
+            return None  # nothing to search, or the tree comes first
         if not is_installed():
             return Omission(cls.name, "SCIP is not installed (pip install pyscipopt)")
         numbers = formula_size(model)

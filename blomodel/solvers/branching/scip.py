@@ -100,9 +100,6 @@ def _watch_class() -> Any:
         def eventinit(self) -> None:
             self.model.catchEvent(SCIP_EVENTTYPE.LPEVENT, self)
 
-        def eventexit(self) -> None:
-            self.model.dropEvent(SCIP_EVENTTYPE.LPEVENT, self)
-
         def eventexec(self, event: Any) -> None:
             self.count += 1
             if self.count >= self.most:

@@ -11,11 +11,10 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics import limits
-from blomodel.methods.portfolio.plan import MEMBERS, make_plan
+from blomodel.methods.portfolio.plan import MEMBERS, NONCONVEX_MEMBERS, make_plan
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation, default_number_of_starts
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
-from blomodel.methods.portfolio.steps import CutsAlone
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run
 from blomodel.solvers.direct import is_available
@@ -66,41 +65,48 @@ PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
 LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
 PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementarity"
 TANGENTS = "tangents of f"
+BOUNDS, LATER = "global bounds", "global bounds after search"
 AROUND, CHOICE = "searches around the best", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
-    "few pairs": (quadratic, [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, CHOICE]),
+    "few pairs": (quadratic, [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, LATER, CHOICE]),
     "few pairs, coupled above": (
         lambda: quadratic(above=lambda x, y: (cp.sum(x + y) <= 3,)),
-        [TREE, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
+        [TREE, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, LATER, CHOICE],
     ),
     "no pairs": (
         lambda: quadratic(below=lambda x, y: ()),
-        [TREE, PHI, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, CHOICE],
+        [TREE, PHI, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, LATER, CHOICE],
     ),
-    "many pairs": (lambda: quadratic(2, 45), [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CHOICE]),
+    "many pairs": (lambda: quadratic(2, 45), [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, LATER, CHOICE]),
     "many pairs and variables": (
         lambda: quadratic(35, 110),
-        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, CHOICE],
+        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, LATER, CHOICE],
     ),
-    "large pieces": (lambda: quadratic(2, 460), [TREE, PHI, SAMPLE, RELAXED, PENALTY, TREE, CHOICE]),
+    "large pieces": (
+        lambda: quadratic(2, 460),
+        [TREE, PHI, SAMPLE, RELAXED, PENALTY, TREE, LATER, CHOICE],
+    ),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
-        [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, CHOICE],
+        [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, LATER, CHOICE],
     ),
     "nonconvex above": (
         lambda: quadratic(f=lambda x, y: cp.sum(x) + cp.sum(cp.nlp.sin(y))),
-        [PHI, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, BOUNDS, SAMPLE, PENALTY, RELAXED, CUTS, LATER, CHOICE],
     ),
     "exponentials": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.sum(cp.exp(y))),
-        [PHI, TANGENTS, SAMPLE, PENALTY, RELAXED, CUTS, CHOICE],
+        [PHI, TANGENTS, BOUNDS, SAMPLE, PENALTY, RELAXED, CUTS, LATER, CHOICE],
     ),
-    "norms": (lambda: group_lasso(6), [PHI, TANGENTS, SAMPLE, LOOP, POLISH, CUTS, CHOICE]),
-    "many norms": (lambda: group_lasso(120), [PHI, TANGENTS, SAMPLE, LOOP, CHOICE]),
+    "norms": (
+        lambda: group_lasso(6),
+        [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, POLISH, CUTS, LATER, CHOICE],
+    ),
+    "many norms": (lambda: group_lasso(120), [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, LATER, CHOICE]),
     "matrix below": (matrix_below, [TANGENTS, SAMPLE, PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
-    "nonconvex below": (nonconvex_below, [SAMPLE, CUTS]),
+    "nonconvex below": (nonconvex_below, [BOUNDS, SAMPLE, CUTS, LATER]),
 }
 
 
@@ -126,7 +132,7 @@ def test_what_is_printed_is_run(name, monkeypatch):
         run_steps.append(step.name)
         return Outlook.DONE
 
-    for member in {*MEMBERS, CutsAlone}:
+    for member in {*MEMBERS, *NONCONVEX_MEMBERS}:
         monkeypatch.setattr(member, "run", note_the_name)
         monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
     plan = problem.plan()
@@ -190,7 +196,7 @@ def test_what_structure_leaves_out_is_said_with_the_reason():
 def test_exactly_one_search_suits_a_convex_lower_level():
     for make_problem, steps in PROBLEMS.values():
         model = make_problem().model
-        if steps == [SAMPLE, CUTS]:
+        if steps == [BOUNDS, SAMPLE, CUTS, LATER]:
             continue
         situation = Situation(model, np.zeros(0))
         assert sum(isinstance(search.consider(situation), Step) for search in SEARCHES) == 1
