@@ -85,7 +85,9 @@ def certify_point(
     if accepted:
         sign, least = problem.sign / judged.unit_f, None if bound is None else bound / judged.unit_f
         room = np.inf if least is None else sign * checks.objective - least
-        reached = least is not None and room <= optimality_gap * (1 + abs(least))
+        # A large unit may be due to one steep variable, and is not what a gap is compared with.
+        whole = np.inf if least is None else min(1.0, 1.0 / judged.unit_f) + abs(least)
+        reached = least is not None and room <= optimality_gap * whole
         size = point.x.size + judged.model.lower_size
         if judged.model.has_integers:
             unique, facts = None, LocalFacts(None, False, WHOLE)
@@ -108,7 +110,7 @@ def certify_point(
         value = sign * checks.objective
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
-        distance = None if least is None else (value - least) / (1 + abs(least))
+        distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:
             unique, other = find_another(problem, judged.invert(point), deadline)
         claim, reasons = _claim(facts, lower, distance, optimality_gap, bound_source)

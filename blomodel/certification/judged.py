@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.arrays import dense
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from blomodel.declare.statement import Statement
     from blomodel.model.model import Model
+    from blomodel.model.rows import Rows
     from blomodel.problem import BilevelProblem
     from blomodel.transformations.chain import Chain
 
@@ -133,7 +135,37 @@ class Judged:
             for rows, names in pairs:
                 shown = [*names, *rows[len(names) :]]
                 found.append(_violation(rows, shown, ()))
-        return found[0], found[1]
+        stated, model = self.invert(point), problem.plain_model
+        above = self._as_stated(stated, model.upper_in, model.upper_eq)
+        below = self._as_stated(stated, model.lower_in, model.lower_eq)
+        return _larger(found[0], above), _larger(found[1], below)
+
+    def _as_stated(self, point: Point, inequalities: Rows, equalities: Rows) -> Violation:
+        """The largest violation of a row, relative to its coefficients and its own variables.
+
+        Units that were guessed too large would hide it.
+        """
+        worst, label = 0.0, ""
+        z = np.abs(np.concatenate([point.x, point.y]))
+        for rows, is_equality in ((inequalities, False), (equalities, True)):
+            if not len(rows):
+                continue
+            line = rows.linearise(point.x, point.y, self.p)
+            slopes = abs(sp.csr_array(sp.hstack([line.in_x, line.in_y])))
+            size = slopes.max(axis=1).toarray().ravel()
+            pattern = sp.csr_array((z[slopes.indices], slopes.indices, slopes.indptr), slopes.shape)
+            reach = 1.0 + pattern.max(axis=1).toarray().ravel()
+            over = np.abs(line.value) if is_equality else np.maximum(line.value, 0.0)
+            relative = over / (np.where(size > 0, size, 1.0) * reach)
+            k = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
+            if not relative[k] <= worst:
+                worst = float(relative[k])
+                label = f"{rows.labels[k]!r} is violated by {over[k]:.3g}"
+        return Violation(worst, label)
+
+
+def _larger(one: Violation, other: Violation) -> Violation:
+    return one if not one.relative < other.relative else other
 
 
 def _violation(

@@ -101,10 +101,15 @@ def objective_units(model: Model, p: np.ndarray, sizes: np.ndarray | None = None
     ]
 
     def unit(slope: Tape, part: slice) -> float:
-        found = [float(np.abs(slope(x, y, p) * sizes)[part].max(initial=0.0)) for x, y in points]
-        size = max((size for size in found if np.isfinite(size)), default=0.0)
-        is_ordinary = size == 0.0 or SMALL <= size <= LARGE
-        return 1.0 if is_ordinary else float(2.0 ** np.round(np.log2(size)))
+        found = [np.abs(slope(x, y, p) * sizes)[part] for x, y in points]
+        finite = [slopes for slopes in found if np.all(np.isfinite(slopes))]
+        largest = np.max(finite, axis=0) if finite else np.zeros(0)
+        largest = largest[largest > 0]
+        if not largest.size or SMALL <= largest.max() <= LARGE:
+            return 1.0
+        # One steep variable must not make what the others are worth look like nothing.
+        size = largest.max() if largest.max() < SMALL else np.exp(np.log(largest).mean())
+        return float(2.0 ** np.round(np.log2(size))) if size < SMALL or size > LARGE else 1.0
 
     of_f = unit(model.f_grad, slice(0, n_x + n_y))
     # Multipliers in the lower answer are in the units of the objective as it was stated.

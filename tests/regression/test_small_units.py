@@ -54,3 +54,18 @@ def test_small_rows_are_rows(s: float) -> None:
     p = bm.BilevelProblem(cp.Minimize(x + y), [0 <= x, x <= 2, s * y >= s * 1.5], follow)
     assert p.solve() == pytest.approx(3.0, abs=1e-5)
     assert not bm.certify(p, x=0, y=0).accepted
+
+
+def test_a_large_variable_does_not_hide_a_violated_row() -> None:
+    x, w = cp.Variable(), cp.Variable(2)
+    lower = bm.Lower(cp.Minimize(-w[0] + (w[1] - 1e9) ** 2), [w[0] <= x], variables=[w])
+    p = bm.BilevelProblem(cp.Minimize(x - w[0]), [0 <= x, x <= 1], lower)
+    assert not bm.certify(p, x=0, y=[900.0, 1e9]).accepted
+
+
+def test_a_steep_variable_does_not_make_the_others_worth_nothing() -> None:
+    x, y = cp.Variable(2), cp.Variable()
+    lower = bm.Lower(cp.Minimize(cp.square(y - x[0])), [], variables=[y])
+    f = 1e7 * cp.square(x[0] - 1) - 0.04 * cp.square(x[1]) + 0 * y
+    p = bm.BilevelProblem(cp.Minimize(f), [x >= -1, x <= 2], lower)
+    assert p.solve() == pytest.approx(-0.16, abs=1e-6)
