@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from blomodel.basics.registry import kept_registries
-from blomodel.compiler import rules
+from blomodel.compiler import atoms, rules  # noqa: F401 - atoms loads the rules
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
