@@ -338,7 +338,7 @@ class ConicProgram:
         active = np.zeros(lagrangian.n_rows, bool)
         active[chosen] = True
         A = np.zeros((0, n))
-        if len(chosen):
+        if len(chosen) and lagrangian.rows is not None:
             slopes = dense_jacobian(lagrangian.rows, ("y",), at[:3])
             A = lagrangian.signs[chosen, None] * slopes[chosen]
 
