@@ -60,7 +60,6 @@ def test_global_minimiser_passes_and_claims_no_optimum():
     assert certificate.claim in ("stationary", "feasible")
     assert certificate.checked_by == "SCIP's branch and bound"
     assert certificate.checked_by in str(certificate)
-    assert any("not convex" in reason for reason in certificate.reasons)
     assert certificate.lower_is_unique is None
 
 
