@@ -90,6 +90,16 @@ class Solution:
     inner_solvers: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
+    def bound(self) -> float | None:
+        """No feasible point has a better upper objective than this; None: no bound is known."""
+        return None if self.certificate is None else self.certificate.bound
+
+    @property
+    def gap(self) -> float | None:
+        """How far value and bound are apart, relative to 1 + abs(bound); None: not known."""
+        return None if self.certificate is None else self.certificate.gap
+
+    @property
     def total_time(self) -> float:
         """Seconds from the call of solve() to its return."""
         return self.compile_time + self.solve_time + self.certify_time

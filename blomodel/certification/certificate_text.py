@@ -37,6 +37,9 @@ def format_certificate(certificate: Certificate) -> str:
         lines.append(f"  stationarity           {c.stationarity:.2e}")
     if c.bound is not None:
         lines.append(f"  bound                  {c.bound:.10g}   (from {c.bound_source})")
+    if c.bound is not None and c.gap is not None:
+        verdict = "<=" if c.gap <= c.optimality_gap else ">"
+        lines.append(f"  gap to the bound       {max(c.gap, 0.0):.2e}   {verdict} {c.optimality_gap:g}")
     title = "  because                " if c.accepted else "  refused because        "
     for position, reason in enumerate(c.reasons):
         lines.append((title if position == 0 else " " * len(title)) + reason)
@@ -72,6 +75,9 @@ def certificate_html(certificate: Certificate) -> str:
         rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
     if c.bound is not None:
         rows.append(("bound", number(c.bound, 10), f"from {escape(c.bound_source)}"))
+    if c.bound is not None and c.gap is not None:
+        judged = _judge(c.gap, c.optimality_gap)
+        rows.append(("gap to the bound", f"{max(c.gap, 0.0):.2e}", judged))
     title = "because" if c.accepted else "refused because"
     because = table([(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)])
     return verdict(c.claim, is_accepted=c.accepted) + table(rows) + because

@@ -172,6 +172,8 @@ def _outcome(problem: BilevelProblem, elapsed: float) -> str:
     parts = [f"{solution.method}: {solution.status}", f"value {number(solution.value, 8)}"]
     if certificate is not None:
         parts.append(f"lower gap {max(certificate.lower_gap, 0.0):.1e}")
+        if certificate.bound is not None:
+            parts.append(f"bound {number(certificate.bound, 8)}")
     plural = "" if solution.iterations == 1 else "s"
     parts.append(f"{solution.iterations} iteration{plural} in {seconds(elapsed)}")
     if solution.stopped_by:
