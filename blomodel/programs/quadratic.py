@@ -27,6 +27,7 @@ from blomodel.solvers.question import ProblemClass
 from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
+_PSD_NOISE = 1e-14  # of the largest entry of all; below it an entry says nothing
 _KEPT_WEIGHTS = 4
 WORTH = 3  # how often the products of the terms must exceed those with their Hessian
 CANCELLED = 1e-4  # of its parts: a smaller value has lost too many digits
@@ -253,6 +254,14 @@ class _Instance:
     reason: str = ""  # why not, once it was asked for: it takes an eigenvalue
 
 
+def rounding_of(largest: np.ndarray) -> np.ndarray:
+    """What rounding may have cost on a matrix's diagonal, from the largest entry of each row.
+
+    One large row does not excuse negative curvature in the others.
+    """
+    return _PSD_TOLERANCE * largest + _PSD_NOISE * (1 + largest.max(initial=0.0))
+
+
 def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     """Whether Q + shift has a Cholesky factor, the shift standing for rounding."""
     n = Q.shape[0]
@@ -261,18 +270,20 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     scale = float(np.abs(Q.data).max())
     if scale == 0.0:
         return True
+    if not np.isfinite(scale):
+        return False
     diagonal = Q.diagonal()
-    if not np.isfinite(scale) or diagonal.min() < -_PSD_TOLERANCE * scale:
+    shift = rounding_of(np.asarray(abs(Q).max(axis=1).toarray()).ravel())
+    if np.any(diagonal < -shift):
         return False
     if np.count_nonzero(diagonal) == np.count_nonzero(Q.data):
         return True
-    shift = _PSD_TOLERANCE * scale
     if limits.DENSE_CHOLESKY.allows(n) or Q.nnz > 0.15 * n * n:
         dense = Q.toarray()
         dense = (dense + dense.T) / 2
         dense.flat[:: n + 1] += shift
         return scipy.linalg.lapack.dpotrf(dense, lower=1, overwrite_a=1)[1] == 0
-    shifted = sp.csc_array((Q + Q.T) / 2 + shift * sp.eye_array(n))
+    shifted = sp.csc_array((Q + Q.T) / 2 + sp.diags_array(shift))
     try:
         # Without pivoting off the diagonal, U carries the pivots of LDL', whose signs are those of
         # the eigenvalues (Sylvester).

@@ -69,3 +69,17 @@ def test_a_steep_variable_does_not_make_the_others_worth_nothing() -> None:
     f = 1e7 * cp.square(x[0] - 1) - 0.04 * cp.square(x[1]) + 0 * y
     p = bm.BilevelProblem(cp.Minimize(f), [x >= -1, x <= 2], lower)
     assert p.solve() == pytest.approx(-0.16, abs=1e-6)
+
+
+@pytest.mark.parametrize("large", [1e8, 1e9])
+def test_a_large_square_hides_no_negative_curvature(large: float) -> None:
+    x, y = cp.Variable(2), cp.Variable()
+    lower = bm.Lower(cp.Minimize(cp.square(y - x[0])), [], variables=[y])
+    f = large * cp.square(x[0] - 1) - 0.04 * cp.square(x[1]) + 0 * y
+    p = bm.BilevelProblem(cp.Minimize(f), [x >= -1, x <= 2], lower)
+    assert p.solve() == pytest.approx(-0.16, abs=1e-6)
+    x, y = cp.Variable(), cp.Variable(2)
+    g = large * cp.square(y[0] - x) - 0.04 * cp.square(y[1] - 0.4)
+    lower = bm.Lower(cp.Minimize(g), [y >= -1, y <= 2], variables=[y])
+    p = bm.BilevelProblem(cp.Minimize(cp.square(x - 1) + y[1]), [x >= -1, x <= 2], lower)
+    assert p.solve() == pytest.approx(2.0, abs=1e-4)  # y[1] = -1 is only a local answer

@@ -23,6 +23,7 @@ from blomodel.basics.memory import remembered
 from blomodel.compiler.passes.derivatives import hessian
 from blomodel.model.model import Model
 from blomodel.programs.quadratic import is_positive_semidefinite as has_no_negative_curvature
+from blomodel.programs.quadratic import rounding_of
 from blomodel.reformulations.forms.cancelling import cancel_products
 from blomodel.reformulations.forms.duality_products import find_identity
 from blomodel.solvers.complementarity import ComplementarityQP
@@ -203,10 +204,9 @@ def _is_convex(matrix: sp.csc_array) -> bool:
 
 
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:
-    """Whether no eigenvalue is below zero, relative to the largest entry."""
+    """Whether no eigenvalue is below zero, up to rounding of each row."""
     shifted = (matrix + matrix.T) / 2
-    shift = 1e-9 * (1 + np.abs(matrix).max(initial=0))
-    shifted[np.diag_indices_from(shifted)] += shift
+    shifted[np.diag_indices_from(shifted)] += rounding_of(np.abs(matrix).max(axis=1, initial=0))
     try:
         np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
     except np.linalg.LinAlgError:
