@@ -2,6 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
+import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 import blomodel as bm
@@ -47,10 +48,11 @@ def _by_hand(X, side, fold, log_weight):
     return total
 
 
+@pytest.mark.slow
 def test_value_is_attained_and_best():
     data = _data()
     problem = _problem(*data)
-    value = problem.solve(effort="quick")
+    value = problem.solve()
     (log_weight,) = (v.value for v in problem.variables if v.name() == "log_weight")
     assert problem.status == "locally_optimal"
     assert abs(value - _by_hand(*data, float(log_weight))) <= 1e-8
