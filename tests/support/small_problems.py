@@ -98,6 +98,7 @@ def _lower_answers(problem: Stated, x: np.ndarray) -> list[tuple[float, np.ndarr
         {"type": "ineq", "fun": lambda y, row=row: -row(x, y)}  # noqa: B023
         for row in problem.lower_rows
     ]
+    is_exact = False
     for _, start in list(found):
         end = minimize(
             lambda y: float(problem.g(x, y)),
@@ -109,7 +110,8 @@ def _lower_answers(problem: Stated, x: np.ndarray) -> list[tuple[float, np.ndarr
         )
         if end.success and all(row(x, end.x) <= EXACT for row in problem.lower_rows):
             found.append((float(problem.g(x, end.x)), end.x))
-    return found
+            is_exact = True
+    return found if is_exact else []  # the best point of a grid alone is no lower answer
 
 
 def _grid(n: int, count: int) -> np.ndarray:
