@@ -52,7 +52,7 @@ def _by_hand(X, side, fold, log_weight):
 def test_value_is_attained_and_best():
     data = _data()
     problem = _problem(*data)
-    value = problem.solve()
+    value = problem.solve(method="phi-descent")
     (log_weight,) = (v.value for v in problem.variables if v.name() == "log_weight")
     assert problem.status == "locally_optimal"
     assert abs(value - _by_hand(*data, float(log_weight))) <= 1e-8
