@@ -29,7 +29,7 @@ class Line:
         """Say what is wrong with the line."""
         raise FileFormatError(f"{self.path}, line {self.number}: {what} ({self.text.strip()[:60]!r}).")
 
-    def float(self, word: str) -> float:
+    def value(self, word: str) -> float:
         """A number; those beyond 1e20 are infinite."""
         try:
             number = float(word)
@@ -43,7 +43,7 @@ class Line:
 
     def finite(self, word: str) -> float:
         """A number that is finite."""
-        number = self.float(word)
+        number = self.value(word)
         if abs(number) == float("inf"):
             self.refuse(f"{word!r} is not finite")
         return number

@@ -131,7 +131,7 @@ class _Reader:
             if row == self.objective:
                 self.constant = -1.0 * line.finite(word)
             elif row not in self.free_rows:
-                self.right[self.row(line, row)] = line.float(word)
+                self.right[self.row(line, row)] = line.value(word)
 
     def read_ranges(self, line: Line) -> None:
         """Ranges of rows."""
@@ -157,7 +157,7 @@ class _Reader:
         if kind in NEEDS_VALUE:
             if len(rest) not in (2, 3):
                 line.refuse("a bound is a kind, a set, a column and a number")
-            name, value = rest[-2], line.float(rest[-1])
+            name, value = rest[-2], line.value(rest[-1])
         else:
             value = 0.0
             known = [word for word in rest[:2] if word in self.columns]

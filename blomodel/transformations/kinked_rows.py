@@ -23,14 +23,13 @@ from cvxpy.atoms.min import min as min_atom
 from cvxpy.atoms.norm_inf import norm_inf
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
+from cvxpy.expressions.expression import Expression
 
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Statement
 from blomodel.text.shorten import shorten
 from blomodel.transformations.transformation import Applied, Transformation
-
-Expression = cp.Expression
 
 
 class RowsWithoutKinks(Transformation):
@@ -137,7 +136,9 @@ def _terms(expression: Expression, sign: float) -> list[tuple[Expression, float]
 
 def _pieces(term: Expression, sign: float) -> list[Expression] | None:
     """Expressions of which each must be below where ``sign * term`` is; None where it has no kink."""
-    argument = term.args[0] if term.args else None
+    if not term.args:
+        return None
+    argument = term.args[0]
     if sign > 0 and isinstance(term, abs_atom):
         return [argument, -argument]
     if sign > 0 and isinstance(term, norm_inf) and term.size == 1:
