@@ -27,6 +27,7 @@ from blomodel.model.rows import Linearisation, Rows
 OF_BOUNDS = 0.1  # weight of bounds on a single variable: many are only meant to be large enough
 PULL = 1e-3  # towards no change, where nothing else decides
 NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
+SAME = 1e-9  # relative; slopes that differ by less are equal
 PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
 ROUNDS = 3  # of implying ranges by rows
 
@@ -203,13 +204,25 @@ def _within_ranges(sizes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 def _row_sizes(lines: tuple[_Line, _Line], sizes: np.ndarray) -> np.ndarray:
     """The largest coefficient of each row, for variables of these sizes."""
     count = len(lines[0].constants)
+    if not count:
+        return np.empty(0)
     largest = np.zeros(count)
     for line in lines:
         entries = np.abs(line.slopes.data) * np.exp2(sizes[line.slopes.col])
         np.maximum.at(largest, line.slopes.row, np.where(np.isfinite(entries), entries, 0.0))
     constants = np.where(np.isfinite(lines[0].constants), np.abs(lines[0].constants), 0.0)
     largest = np.where(largest > 0, largest, constants)
-    return np.log2(np.where(largest > 0, largest, 1.0))
+    found = np.log2(np.where(largest > 0, largest, 1.0))
+    # A curved row may be steep far from where it holds: it is never counted in a larger unit.
+    return np.where(_is_curved(*lines), np.minimum(found, 0.0), found)
+
+
+def _is_curved(here: _Line, there: _Line) -> np.ndarray:
+    """Which rows have other slopes at another point."""
+    slopes = sp.csr_array(here.slopes), sp.csr_array(there.slopes)
+    largest = np.maximum(*(abs(part).max(axis=1).toarray().ravel() for part in slopes))
+    change = abs(slopes[0] - slopes[1]).max(axis=1).toarray().ravel()
+    return ~(change <= SAME * largest)
 
 
 def _oddest(lines: list[_Line], sizes: np.ndarray, rows: tuple[np.ndarray, ...]) -> Odd | None:
