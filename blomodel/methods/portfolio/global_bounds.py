@@ -21,7 +21,9 @@ WORK = 30_000  # linear programs of a portion, times the unknowns of each
 FEWEST, FIRST, MOST = 40, 150, 1500  # linear programs of a portion
 PORTIONS = 6  # of a level, as long as each closes much of the gap
 CLOSED = 0.2  # share of the gap that a portion must close for another one
+HOPEFUL = 0.1  # share of the gap that all portions of a level must close for a proof to be in sight
 EASY = 20_000  # numbers in the formulas up to which they are stated at the first level
+PATIENT = 2  # further levels that large formulas wait where no time limit asks for all that can be done
 POLISHED = 1e-6  # relative: a gap that needs no polish
 ROUNDS = 20  # of steps on the KKT pieces
 
@@ -48,7 +50,7 @@ class GlobalBounds(Step):
         if not is_installed():
             return Omission(cls.name, "SCIP is not installed (pip install pyscipopt)")
         numbers = formula_size(model)
-        first = max(0, math.ceil(math.log2(max(numbers, 1) / EASY)))
+        first = 0 if numbers <= EASY else 1 + math.ceil(math.log2(numbers / EASY))
         if first == 0:
             reason = why_no_bounds(model)
             if reason is not None:
@@ -70,16 +72,25 @@ class GlobalBounds(Step):
         """When it is tried."""
         if self.has_pieces:
             return "from the second level on, since the tree comes first"
-        return f"from level {self.first_level + 1} on" if self.first_level else ""
+        if not self.first_level:
+            return ""
+        first = self.first_level + 1
+        return f"from level {first} on under a time limit, from {first + PATIENT} on without one"
 
     @property
     def programs(self) -> int:
         """Linear programs of a portion: fewer where each is dear."""
         return min(MOST, max(FEWEST, WORK // max(self.size, 1)))
 
+    def has_hope(self, run: Run) -> bool:
+        """Whether the last portions have brought the bound nearer; large formulas begin without hope."""
+        bounding = run.known(Bounding)
+        return self.first_level == 0 if bounding is None else not bounding.is_slow
+
     def run(self, run: Run, level: int) -> Outlook:
         """Branch as long as portions close the gap."""
-        if level < max(self.first_level, int(self.has_pieces)):
+        wait = PATIENT if self.first_level and run.deadline.is_never else 0
+        if level < max(self.first_level + wait, int(self.has_pieces)):
             return Outlook.MORE
         if why_no_bounds(run.model) is not None:
             return Outlook.DONE
@@ -87,7 +98,7 @@ class GlobalBounds(Step):
         if run.best() is None:
             _first_point(run)
         best = run.best()
-        gap = np.inf if best is None else best.value - run.bound
+        gap = first_gap = np.inf if best is None else best.value - run.bound
         for programs in self.portions(level):
             if bounding.go_on(run, max_programs=programs):
                 _polish(run, bounding)
@@ -98,6 +109,7 @@ class GlobalBounds(Step):
                 return Outlook.SETTLED if run.is_infeasible else Outlook.DONE
             if not gap <= (1 - CLOSED) * before or not np.isfinite(gap):
                 break
+        bounding.is_slow = not gap <= (1 - HOPEFUL) * first_gap or not np.isfinite(gap)
         return Outlook.MORE
 
     def portions(self, level: int) -> list[int]:

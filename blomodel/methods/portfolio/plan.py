@@ -134,7 +134,7 @@ class Plan:
         further = []
         for step in steps:
             is_due = step.is_wanted(run) and not (step.is_dear and may_wait(run, level))
-            if level and not step.may_prove and is_confirmed(run):
+            if level and is_confirmed(run) and not (step.may_prove and step.has_hope(run)):
                 is_due = False  # nothing is left to find, only to prove
             outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
             if outlook is Outlook.SETTLED or run.is_proven:

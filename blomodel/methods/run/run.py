@@ -167,6 +167,10 @@ class Run(Findings):
         made: Made = self._made[key]
         return made
 
+    def known(self, key: Hashable) -> Any:
+        """What ``once`` has made under a key; None where nothing was."""
+        return self._made.get(key)
+
     @property
     def x_set(self) -> SimpleSet:
         """What the upper constraints on x alone allow; raises NotProjectable."""

@@ -42,6 +42,7 @@ class Bounding:
         self.nodes = self.programs = 0
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
+        self.is_slow = False  # the last effort has hardly brought the bound nearer
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
