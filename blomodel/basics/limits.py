@@ -61,6 +61,17 @@ PIECE_UNKNOWNS = Limit(
     "unknowns of the KKT conditions",
     "beyond it, one convex program over the KKT pieces takes seconds",
 )
+FORMULAS_AT_ONCE = Limit(
+    20_000,
+    "numbers in the formulas of both levels",
+    "up to it, global bounds are looked for at the first level; beyond, a level later for each doubling",
+)
+BOUNDED_AT_ONCE = Limit(
+    100,
+    "unknowns of the KKT conditions",
+    "up to it, a program of the global bounds takes milliseconds, so that they come at the first level; "
+    "beyond, a level later for each doubling",
+)
 RELAXED_LAST = Limit(
     100,
     "unknowns of the KKT conditions",

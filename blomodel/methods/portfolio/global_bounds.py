@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
@@ -22,7 +23,6 @@ FEWEST, FIRST, MOST = 40, 150, 1500  # linear programs of a portion
 PORTIONS = 6  # of a level, as long as each closes much of the gap
 CLOSED = 0.2  # share of the gap that a portion must close for another one
 HOPEFUL = 0.1  # share of the gap that all portions of a level must close for a proof to be in sight
-EASY = 20_000  # numbers in the formulas up to which they are stated at the first level
 PATIENT = 2  # further levels that large formulas wait where no time limit asks for all that can be done
 POLISHED = 1e-6  # relative: a gap that needs no polish
 ROUNDS = 20  # of steps on the KKT pieces
@@ -50,7 +50,10 @@ class GlobalBounds(Step):
         if not is_installed():
             return Omission(cls.name, "SCIP is not installed (pip install pyscipopt)")
         numbers = formula_size(model)
-        first = 0 if numbers <= EASY else 1 + math.ceil(math.log2(numbers / EASY))
+        dear = max(
+            numbers / limits.FORMULAS_AT_ONCE.value, situation.size / limits.BOUNDED_AT_ONCE.value
+        )
+        first = 0 if dear <= 1 else 1 + math.ceil(math.log2(dear))
         if first == 0:
             reason = why_no_bounds(model)
             if reason is not None:

@@ -36,7 +36,7 @@ HOPELESS = 1e-6  # violation of a row without variables from which there is no p
 STACK = 1 << 26  # bytes for SCIP's thread: as much as a main thread has, and more than some systems give
 BETWEEN_LOOKS = 0.1  # seconds
 # For points; without bounds on the variables a single one may take seconds.
-DEAR_SEARCHES = ("multistart", "mpec", "undercover", "nlpdiving", "alns")
+LEFT_OUT_SEARCHES = ("multistart", "mpec", "undercover", "nlpdiving", "alns")
 _OPTIONS: dict[str, Any] = {
     "numerics/feastol": FEASIBLE,
     "numerics/dualfeastol": 1e-7,
@@ -139,7 +139,7 @@ class ScipProgram:
             self._scip.setParam(name, value)
         if not finds_points:
             self._scip.setHeuristics(pyscipopt.SCIP_PARAMSETTING.OFF)
-        for name in DEAR_SEARCHES:
+        for name in LEFT_OUT_SEARCHES:
             self._scip.setParam(f"heuristics/{name}/freq", -1)
         self._watch = _watch_class()()
         self._scip.includeEventhdlr(self._watch, "watch", "counts linear programs")
