@@ -29,6 +29,7 @@ PULL = 1e-3  # towards no change, where nothing else decides
 NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
 SAME = 1e-9  # relative; slopes that differ by less are equal
 PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
+ALIKE = 0.9  # share of their size that looks at one entry must have in common
 ROUNDS = 3  # of implying ranges by rows
 
 At = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y and parameters
@@ -163,8 +164,11 @@ class _Equations:
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
         else:  # the diagonal, estimated by products with random signs
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (PROBES, z.size))
-            total = np.sum([sign * product(*at, sign) for sign in signs], axis=0) / PROBES
-            entries, row, col = total[mine], mine, mine
+            looks = np.array([sign * product(*at, sign) for sign in signs])
+            mean, spread = looks.mean(axis=0), np.sqrt((looks**2).mean(axis=0))
+            # Where the looks differ, they show what stands beside the diagonal, and cancel by chance.
+            mine = mine[np.abs(mean[mine]) > ALIKE * spread[mine]]
+            entries, row, col = mean[mine], mine, mine
         self._add(entries, np.ones(entries.size), np.full(entries.size, unit), row, col)
 
     def _add(self, entries: np.ndarray, weights: np.ndarray, *unknowns: np.ndarray) -> None:
