@@ -25,6 +25,9 @@ CLOSED = 0.2  # share of the gap that a portion must close for another one
 HOPEFUL = 0.1  # share of the gap that all portions of a level must close for a proof to be in sight
 PATIENT = 2  # further levels that large formulas wait where no time limit asks for all that can be done
 POLISHED = 1e-6  # relative: a gap that needs no polish
+LONGEST = (
+    4.0  # seconds of a first portion: most take less than one, but SCIP may stay in a node for long
+)
 ROUNDS = 20  # of steps on the KKT pieces
 
 
@@ -103,7 +106,7 @@ class GlobalBounds(Step):
         best = run.best()
         gap = first_gap = np.inf if best is None else best.value - run.bound
         for programs in self.portions(level):
-            if bounding.go_on(run, max_programs=programs):
+            if bounding.go_on(run, max_programs=programs, longest=LONGEST * 2**level):
                 _polish(run, bounding)
                 return Outlook.SETTLED
             best, before = run.best(), gap

@@ -43,17 +43,31 @@ class Bounding:
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
         self.is_slow = False  # the last effort has hardly brought the bound nearer
+        self._deadline = run.deadline
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
         self._known: Candidate | None = None  # the best point when the relaxation was solved last
 
-    def go_on(self, run: Run, max_nodes: float = math.inf, max_programs: float = math.inf) -> bool:
-        """Branch so many nodes, over several rounds if need be; whether value and bound have met."""
+    def go_on(
+        self,
+        run: Run,
+        max_nodes: float = math.inf,
+        max_programs: float = math.inf,
+        longest: float = math.inf,
+    ) -> bool:
+        """Branch so many nodes, over several rounds if need be; whether value and bound have met.
+
+        A single node may take SCIP minutes: after ``longest`` seconds the search ends for good.
+        """
+        self._deadline = run.deadline if math.isinf(longest) else run.deadline.earlier(longest)
         last, last_program = self.nodes + max_nodes, self.programs + max_programs
         while not self.has_ended and self.nodes < last and self.programs < last_program:
             run.check_limits()
             if self.is_settled(run) and self._is_confirmed(run):
+                break
+            if self._deadline.is_over:
+                self.has_ended = True
                 break
             answer = self._relax(run, last - self.nodes, last_program - self.programs)
             self._record(run, answer)
@@ -89,7 +103,7 @@ class Bounding:
         if best is self._confirmed or model.is_convex_below or model.integer_y.any():
             return True  # lower levels with integers are solved to a proof whenever they are asked
         known, _ = run.solve_lower(best.x, best.y)
-        answer, is_sure = self.lower.confirm(best.x, run.p, known, run.deadline)
+        answer, is_sure = self.lower.confirm(best.x, run.p, known, self._deadline)
         if answer.has_point:
             # The certificate measures gaps in units of what g can vary by, where that is little.
             size = 1 + abs(answer.value)
@@ -127,7 +141,7 @@ class Bounding:
             gap=INNER_GAP * self.gap,
             enough=enough,
             cutoff=cutoff,
-            deadline=run.deadline,
+            deadline=self._deadline,
         )
         self.nodes += max(answer.nodes - self._before[0], 1)
         self.programs += max(answer.programs - self._before[1], 1)
@@ -166,7 +180,7 @@ class Bounding:
             return  # the same point as before: only branching helps
         is_new = key not in self._asked
         self._asked.add(key)
-        below, is_sure = self.lower.solve(x, p, y, run.deadline)
+        below, is_sure = self.lower.solve(x, p, y, self._deadline)
         if below.has_point:
             self._propose(run, x, y, below.y, below.value, is_sure)
             self._try_round(run, x, y)
@@ -205,8 +219,8 @@ class Bounding:
     def _choose(self, run: Run, x: Array, value: float) -> Array | None:
         """The lower minimiser at x that the upper level likes best."""
         if not run.model.integer_y.any():
-            return self.lower.choose(x, run.p, value, run.deadline)
-        chosen = run.model.integer_lower.choose(x, run.p, value, run.deadline)
+            return self.lower.choose(x, run.p, value, self._deadline)
+        chosen = run.model.integer_lower.choose(x, run.p, value, self._deadline)
         return None if chosen is None else chosen.point
 
     def _try_round(self, run: Run, x: Array, y: Array) -> None:
@@ -214,7 +228,7 @@ class Bounding:
         rounded = np.clip(np.round(x, ROUND), *run.model.bounds(run.p))
         if run.model.is_convex_below or np.array_equal(rounded, x):
             return
-        below, is_sure = self.lower.solve(rounded, run.p, y, run.deadline)
+        below, is_sure = self.lower.solve(rounded, run.p, y, self._deadline)
         if below.has_point:
             self._propose(run, rounded, y, below.y, below.value, is_sure)
 
@@ -224,5 +238,5 @@ class Bounding:
         if not coupled.any() or self.problem.is_sharp(x, y):
             return y
         level = value + HALF_WAY * gain
-        inside = self.lower.inside(x, run.p, level, coupled, run.deadline)
+        inside = self.lower.inside(x, run.p, level, coupled, self._deadline)
         return y if inside is None else inside

@@ -120,7 +120,7 @@ def test_cones_are_scaled_as_a_whole() -> None:
         disc = cp.SOC(unit * (1 + x), unit * y)
         lower = bm.Lower(cp.Minimize(-y[0] - 2 * y[1]), [disc], variables=[y_])
         problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + y[0]), [x >= 0, x <= 3], lower)
-        value.append(problem.solve())
+        value.append(problem.solve(method="reduced-penalty"))
     # y = (1 + x) (1, 2) / sqrt(5), so that x = 2 - 1 / (2 sqrt(5)).
     best = (1 / 20) + (3 - 1 / (2 * np.sqrt(5))) / np.sqrt(5)
     assert value == pytest.approx([best, best], abs=1e-5)
