@@ -38,6 +38,11 @@ class Limit:
 
 # Units
 
+UNIT_OF_EACH_ENTRY = Limit(
+    50,
+    "entries of a variable",
+    "up to it, each entry may have a unit of its own; beyond, all have one, since they are of a kind",
+)
 SIZES_FROM_HESSIAN = Limit(
     100,
     "variables",

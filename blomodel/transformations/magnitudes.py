@@ -92,7 +92,7 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     found = equations.solve()
     if found is None:
         return None
-    sizes = _within_ranges(found[:n_z], low, high)
+    sizes = _within_ranges(_by_kind(model, found[:n_z]), low, high)
     sizes[np.concatenate([model.integer_x, model.integer_y])] = 0.0  # whole numbers stay whole
     # Rows may be flat in the middle, as a square is: one more look, a size away from it.
     away = np.clip(middle + np.exp2(sizes), low, high)
@@ -194,6 +194,18 @@ class _Equations:
         )
         found = lsmr(matrix, weights * values, damp=PULL, atol=1e-6, btol=1e-6, maxiter=200)[0]
         return found if np.all(np.isfinite(found)) else None
+
+
+def _by_kind(model: Model, sizes: np.ndarray) -> np.ndarray:
+    """One size for all entries of a long variable: they are of a kind, and some are small by chance."""
+    same = sizes.copy()
+    for block, first in ((model.x, 0), (model.y, model.x.size)):
+        for leaf in block.leaves:
+            part = block.slice_of(leaf)
+            mine = slice(first + part.start, first + part.stop)
+            if not limits.UNIT_OF_EACH_ENTRY.allows(leaf.size):
+                same[mine] = np.median(sizes[mine])
+    return same
 
 
 def _within_ranges(sizes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

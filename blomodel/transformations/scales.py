@@ -27,7 +27,7 @@ from blomodel.transformations.magnitudes import Magnitudes, find_magnitudes
 from blomodel.transformations.transformation import Applied, Transformation
 from blomodel.transformations.units import objective_units
 
-FAR = 9.0  # sizes beyond 2^9 or below 2^-9 are far from one
+FAR = 13.0  # sizes beyond 2^13 or below 2^-13, about four decades, are far from one
 FARTHEST = 300.0  # logarithm to base two: what is beyond is no unit
 _ROW_BY_ROW = (Inequality, Equality, NonNeg, NonPos, Zero)
 
