@@ -25,6 +25,7 @@ from blomodel.structure.sets import SimpleSet, simple_set
 
 Made = TypeVar("Made")
 OPTIMALITY_GAP = 1e-4  # where the user says nothing
+RUNAWAY = 1e12  # entries of x beyond which no lower answer can be told from rounding
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
@@ -362,7 +363,7 @@ class Run(Findings):
             answer, _ = self.solve_lower(x, y)
         self.tried.append((x, answer.status))
         gap, bias, violation = np.inf, np.inf, self.violation(x, y)
-        if answer.status.has_point:
+        if answer.status.has_point and np.abs(x).max(initial=0.0) <= RUNAWAY:
             gap = 0.0
             if not is_exact:
                 gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
