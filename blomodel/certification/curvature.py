@@ -7,7 +7,6 @@ to the directions; each product with it costs two solves with the factor of the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -17,6 +16,7 @@ import scipy.sparse.linalg as spl
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.directions import AnyMatrix, Directions, Level
+from blomodel.model.kkt_hessian import KktWeights
 
 POSITIVE = 1e-9  # smallest curvature, relative to the largest
 ROUND = 1e-7  # the same after each direction was scaled to curvature one
@@ -69,12 +69,13 @@ class Curvature:
         equal[here.eq_rows] = equations[n_s : n_s + n_e]
         above = np.zeros(len(model.upper_in))
         above[here.above_rows] = rows[2 * n_weak :]
-        self._weights: dict[str, Any] = {
-            "upper": (above, directions.upper_equality_multipliers(level)),
-            "lower": (below, equal),
-            "stationarity": equations[:n_s],
-        }
-        self._at = (place.x, place.y, place.p, place.multipliers)
+        weights = KktWeights(
+            own=place.multipliers,
+            upper=(above, directions.upper_equality_multipliers(level)),
+            lower=(below, equal),
+            stationarity=equations[:n_s],
+        )
+        self._at = (place.x, place.y, place.p, weights)
         self._n_z = len(place.z)
 
     def product(self, v: np.ndarray) -> np.ndarray:
@@ -82,7 +83,7 @@ class Curvature:
         here, model = self.directions.around, self.directions.around.place.model
         whole = np.zeros(self._n_z)
         whole[here.kept] = self.directions.lift(v)
-        changed = model.kkt_hessian_product(*self._at, **self._weights, direction=whole)
+        changed = model.kkt_hessian.product(*self._at, whole)
         return self.directions.pull(changed[here.kept])
 
 

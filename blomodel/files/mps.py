@@ -15,28 +15,22 @@ import scipy.sparse as sp
 
 from blomodel.errors import FileFormatError
 from blomodel.files.lines import Line, read_lines
+from blomodel.programs.linear_mip import LinearMip
 
 SECTIONS = ("NAME", "OBJSENSE", "ROWS", "COLUMNS", "RHS", "RANGES", "BOUNDS", "ENDATA")
 NEEDS_VALUE = ("UP", "LO", "FX", "UI", "LI")
 WITHOUT_VALUE = ("FR", "MI", "PL", "BV")
 
 
-@dataclass(frozen=True, eq=False)
-class LinearProgram:
-    """cost'z + constant over row_low <= A z <= row_high and low <= z <= high, partly integer."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearProgram(LinearMip):
+    """A mixed-integer linear program with names, a constant beside cost'z, and a sense."""
 
     name: str
     columns: list[str]
     rows: list[str]
-    cost: np.ndarray
     constant: float
     is_maximised: bool
-    matrix: sp.csr_array
-    row_low: np.ndarray
-    row_high: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    is_integer: np.ndarray
 
 
 @dataclass

@@ -19,7 +19,7 @@ from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPEC
 from blomodel.compiler.expressions.domains import first_unproven
 from blomodel.compiler.expressions.integers import first_integer, integers_of
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
+from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_quadratic, polynomial
 from blomodel.compiler.tape import Tape
@@ -30,6 +30,7 @@ from blomodel.model.bounds import bounds_from_rows
 from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
 from blomodel.model.integer_lower import IntegerLower
+from blomodel.model.kkt_hessian import KktHessian
 from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.multistart import CORNERS, MultistartLower
 from blomodel.model.rows import Rows
@@ -334,69 +335,9 @@ class Model:
         return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
 
     @cached_property
-    def _weighted_gradient(self) -> Tape:
-        """Tape of grad_(x,y) [weights . (f, upper rows, lower rows)]; spectral rows are left out."""
-        pieces = [self.f_expression]
-        for constraints in (self.upper_constraints, self.lower_constraints):
-            for kind in (INEQUALITY, EQUALITY):
-                pieces += [e for k, e in map(as_row, constraints) if k == kind]
-        return vjp(lower(pieces, self.blocks), ("x", "y"))
-
-    @cached_property
-    def _stationarity_gradient(self) -> Tape:
-        """Tape of grad_(x,y) [direction . lower stationarity]."""
-        return vjp(self.lagrangian_gradient, ("x", "y"))
-
-    def kkt_hessian(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        multipliers: np.ndarray,
-        *,
-        upper: tuple[np.ndarray, np.ndarray],
-        lower: tuple[np.ndarray, np.ndarray],
-        stationarity: np.ndarray,
-    ) -> sp.csc_array:
-        """Hessian in (x, y) of the Lagrangian of the KKT reformulation.
-
-        ``upper`` and ``lower`` hold its multipliers of inequality and equality rows, ``stationarity``
-        those of the lower level's stationarity; ``multipliers`` are the lower level's own.
-        """
-        smooth = upper[0][: self.upper_in.n_smooth]
-        weights = np.concatenate([[1.0], smooth, upper[1], *lower])
-        total = jacobian(self._weighted_gradient, ("x", "y"), (x, y, p, weights))
-        own = np.concatenate(([1.0], multipliers))
-        below = jacobian(self._stationarity_gradient, ("x", "y"), (x, y, p, own, stationarity))
-        return sp.csc_array(total + below)
-
-    def kkt_hessian_product(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        p: np.ndarray,
-        multipliers: np.ndarray,
-        *,
-        upper: tuple[np.ndarray, np.ndarray],
-        lower: tuple[np.ndarray, np.ndarray],
-        stationarity: np.ndarray,
-        direction: np.ndarray,
-    ) -> np.ndarray:
-        """The same Hessian, in (x, y, multipliers), times a direction, without the matrix."""
-        n = self.x.size + self.y.size
-        smooth = upper[0][: self.upper_in.n_smooth]
-        weights = np.concatenate([[1.0], smooth, upper[1], *lower])
-        ahead = jvp(self._weighted_gradient, ("x", "y"))
-        product = np.zeros(direction.size)
-        product[:n] = ahead(x, y, p, weights, direction[:n])
-        if stationarity.size:
-            of_multipliers = self.lagrangian_gradient.input_names[-1]
-            blocks = ("x", "y", of_multipliers)
-            twice = jvp(vjp(self.lagrangian_gradient, blocks), blocks)
-            own = np.concatenate(([1.0], multipliers))
-            move = np.concatenate([direction[:n], [0.0], direction[n:]])
-            product += np.delete(twice(x, y, p, own, stationarity, move), n)
-        return product
+    def kkt_hessian(self) -> KktHessian:
+        """Second derivatives of the KKT reformulation's Lagrangian."""
+        return KktHessian(self)
 
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""

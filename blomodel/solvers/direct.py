@@ -19,7 +19,8 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.derivatives import vjp
-from blomodel.compiler.passes.entries import JacobianEntries, TooManyEntriesError, jacobian_entries
+from blomodel.compiler.passes.entries import JacobianEntries, jacobian_entries
+from blomodel.compiler.passes.slopes import TooManyEntriesError
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.choice import count
 from blomodel.solvers.registry import SOLVERS

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
-from blomodel.compiler.tape import Node, Tape, unknown_instruction
+from blomodel.compiler.kinds import Rules, first_operand
+from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
 
@@ -25,7 +26,7 @@ def dependence(tape: Tape, name: str) -> np.ndarray:
         elif node.op in (op.INPUT, op.CONSTANT):
             known.append(np.zeros((node.size, width), dtype=bool))
         else:
-            found = _propagate(node, [known[arg] for arg in node.args])
+            found = _RULES(node, [known[arg] for arg in node.args])
             known.append(np.broadcast_to(found, (node.size, width)))
     return known[tape.output].copy()
 
@@ -52,28 +53,38 @@ def independent_groups(slope: Tape, rows: Sequence[Tape], name: str = "y") -> li
     return [np.flatnonzero(label == number) for number in range(count)]
 
 
-def _propagate(node: Node, args: list[np.ndarray]) -> np.ndarray:
-    if node.op in op.UNARY or node.op in (op.FILL, op.FREEZE):
-        return args[0]
-    if node.op in op.BINARY:
-        return args[0] | args[1]
-    if node.op == op.SELECT:
-        source, target = node.data
-        taken = np.concatenate(args)[source]
-        if target is None:
-            return taken
-        result = np.zeros((node.size, taken.shape[1]), dtype=bool)
-        np.logical_or.at(result, target, taken)
-        return result
-    if node.op == op.SPARSE:
-        matrix, columns = node.data
-        pattern = (matrix.csr != 0).astype(float)
-        parts = np.split(args[0].astype(float), columns)
-        return np.concatenate([pattern @ part > 0 for part in parts])
-    if node.op in op.SEGMENTS:
-        count, length, _ = node.data
-        of_run = args[0].reshape(count, length, -1).any(axis=1)
-        return np.repeat(of_run, node.size // count, axis=0)
-    if node.op == op.MATMUL:  # any entry of the product may hold any of the factors' entries
-        return np.any(np.concatenate(args), axis=0)[None, :]
-    raise unknown_instruction(node.op, "the dependence on inputs")
+def _select(node: Node, args: list[np.ndarray]) -> np.ndarray:
+    source, target = node.data
+    taken = np.concatenate(args)[source]
+    if target is None:
+        return taken
+    result = np.zeros((node.size, taken.shape[1]), dtype=bool)
+    np.logical_or.at(result, target, taken)
+    return result
+
+
+def _sparse(node: Node, args: list[np.ndarray]) -> np.ndarray:
+    matrix, columns = node.data
+    pattern = (matrix.csr != 0).astype(float)
+    parts = np.split(args[0].astype(float), columns)
+    return np.concatenate([pattern @ part > 0 for part in parts])
+
+
+def _runs(node: Node, args: list[np.ndarray]) -> np.ndarray:
+    count, length, _ = node.data
+    of_run = args[0].reshape(count, length, -1).any(axis=1)
+    return np.repeat(of_run, node.size // count, axis=0)
+
+
+_RULES = Rules[np.ndarray](
+    purpose="the dependence on inputs",
+    unary=first_operand,
+    binary=lambda node, args: args[0] | args[1],
+    fill=first_operand,
+    freeze=first_operand,
+    select=_select,
+    # Any entry of the product may hold any of the factors' entries.
+    matmul=lambda node, args: np.any(np.concatenate(args), axis=0)[None, :],
+    sparse=_sparse,
+    segments=_runs,
+)

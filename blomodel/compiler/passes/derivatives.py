@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.builder import Piece, TapeBuilder
-from blomodel.compiler.passes.entries import JacobianEntries, TooManyEntriesError, jacobian_entries
+from blomodel.compiler.passes.entries import JacobianEntries, jacobian_entries
 from blomodel.compiler.passes.linearisation import Selection, copied, linearise
+from blomodel.compiler.passes.slopes import TooManyEntriesError
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.compiler.kinds import Rules, first_operand
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -53,7 +54,7 @@ def node_intervals(tape: Tape, bounds: Mapping[str, tuple[Any, Any]]) -> list[In
             elif node.op == op.CONSTANT:
                 known.append((node.data, node.data))
             else:
-                low, high = _propagate(node, [known[arg] for arg in node.args])
+                low, high = _RULES(node, [known[arg] for arg in node.args])
                 # A sum of opposite infinities says nothing.
                 low = np.where(np.isnan(low), -np.inf, low)
                 high = np.where(np.isnan(high), np.inf, high)
@@ -63,25 +64,6 @@ def node_intervals(tape: Tape, bounds: Mapping[str, tuple[Any, Any]]) -> list[In
 
 def _spread(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(np.asarray(values, dtype=float), shape)
-
-
-def _propagate(node: Node, args: list[Interval]) -> Interval:
-    if node.op in op.UNARY:
-        return _unary(node.op, *args[0])
-    if node.op in op.BINARY:
-        same = node.args[0] == node.args[1]
-        return _binary(node.op, args[0], args[1], same)
-    if node.op in (op.FILL, op.FREEZE):
-        return args[0]
-    if node.op == op.SELECT:
-        return _select(node, args)
-    if node.op == op.MATMUL:
-        return _matmul(node, *args)
-    if node.op == op.SPARSE:
-        return _sparse(node, args[0])
-    if node.op in op.SEGMENTS:
-        return _runs(node, args[0])
-    raise unknown_instruction(node.op, "interval arithmetic")
 
 
 # Elementwise functions
@@ -295,3 +277,16 @@ def _sparse(node: Node, arg: Interval) -> Interval:
         for side, term in enumerate(_times(entries, at)):
             np.add.at(sums[side, column], rows, term)
     return sums[0].ravel(), sums[1].ravel()
+
+
+_RULES = Rules[Interval](
+    purpose="interval arithmetic",
+    unary=lambda node, args: _unary(node.op, *args[0]),
+    binary=lambda node, args: _binary(node.op, args[0], args[1], node.args[0] == node.args[1]),
+    fill=first_operand,
+    freeze=first_operand,
+    select=_select,
+    matmul=lambda node, args: _matmul(node, *args),
+    sparse=lambda node, args: _sparse(node, *args),
+    segments=lambda node, args: _runs(node, *args),
+)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from blomodel.basics import limits
 from blomodel.compiler.expressions.restricting import NotSeparable
 from blomodel.methods.portfolio.effort import Effort, is_confirmed
-from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.planned import PlannedStep, PlanOf
 from blomodel.methods.portfolio.start_search import is_proven_best
-from blomodel.methods.portfolio.step import Outlook, Step
+from blomodel.methods.portfolio.step import Outlook
 from blomodel.methods.portfolio.trees import Tree
 from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run
@@ -22,31 +21,18 @@ from blomodel.model.model import Model
 from blomodel.transformations.independent import Part, independent_parts
 
 
-class Planned(Protocol):
-    """A plan, as far as it is needed here."""
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What it does, in order."""
-
-    def run(self, run: Run) -> None:
-        """Run all of it."""
-
-
 @dataclass(frozen=True)
-class Apart(Step):
+class Apart(PlannedStep):
     """Each of several independent problems by a plan of its own.
 
     Attributes
     ----------
     parts : tuple of Part
-    plan_of : callable
-        The plan for the model of a part, or for the whole where a part has no answer; it can be sent
-        to another process.
+    plan_of : PlanOf
+        The plan for the model of a part, or for the whole where a part has no answer.
     """
 
     parts: tuple[Part, ...]
-    plan_of: Callable[[Model, np.ndarray], Planned]
     first_steps: str
     is_whole_first: bool
     is_provable: bool
@@ -56,28 +42,17 @@ class Apart(Step):
     family = "independent problems"
 
     @classmethod
-    def consider(cls, situation: Situation) -> None:
-        """Never: a plan consists of this step alone, or does not have it."""
-        return None
-
-    @classmethod
-    def made_for(
-        cls,
-        model: Model,
-        p: np.ndarray,
-        plan_of: Callable[[Model, np.ndarray], Planned],
-        effort: Effort,
-    ) -> Apart | None:
+    def made_for(cls, model: Model, p: np.ndarray, plan_of: PlanOf, effort: Effort) -> Apart | None:
         """The step for a model; None where it is one problem."""
         parts = independent_parts(model)
         if not parts:
             return None
-        names = [step.name for step in plan_of(parts[0].model, p).steps]
+        names = [step.name for step in plan_of(parts[0].model, p, effort=effort).steps]
         # A tree proves each part where the whole would have too many pieces; a lower level that is not
         # convex has too many local answers as a whole. Elsewhere one search for all costs less.
         is_provable = Tree.name in names or not parts[0].model.is_convex_below
         is_whole_first = not is_provable or not limits.PARTS_FIRST.allows(len(parts))
-        return cls(parts, plan_of, ", ".join(names), is_whole_first, is_provable, effort)
+        return cls(plan_of, parts, ", ".join(names), is_whole_first, is_provable, effort)
 
     @property
     def text(self) -> str:
@@ -103,25 +78,27 @@ class Apart(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Solve the parts; where one of them stays without a point, the problem as a whole."""
+        work = _FollowPlan(self.plan_of, self.effort)
         if self.is_whole_first:
-            self.plan_of(run.model, run.p).run(run)
+            work(run)
             if run.is_infeasible or run.is_unbounded or is_proven_best(run):
                 return Outlook.SETTLED
             if not self.is_worth_it(run):
                 return Outlook.SETTLED
-        if not solve_apart(run, self.parts, _FollowPlan(self.plan_of)):
+        if not solve_apart(run, self.parts, work):
             run.check_limits()
             if not self.is_whole_first:
-                self.plan_of(run.model, run.p).run(run)
+                work(run)
         return Outlook.SETTLED
 
 
 @dataclass(frozen=True)
 class _FollowPlan:
-    plan_of: Callable[[Model, np.ndarray], Planned]
+    plan_of: PlanOf
+    effort: Effort
 
     def __call__(self, run: Run) -> None:
-        self.plan_of(run.model, run.p).run(run)
+        self.plan_of(run.model, run.p, effort=self.effort).run(run)
 
 
 def solve_apart(run: Run, parts: Sequence[Part], work: Callable[[Run], None]) -> bool:

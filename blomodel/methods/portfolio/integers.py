@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blomodel.errors import ModelError
 from blomodel.methods.portfolio.effort import Effort
+from blomodel.methods.portfolio.planned import PlannedStep, PlanOf
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
@@ -22,14 +23,9 @@ from blomodel.reformulations.forms.bounding import why_no_bounds
 from blomodel.solvers.branching.scip import is_installed
 from blomodel.transformations.fixed_integers import FixedIntegers, fixed_integers
 
-PlanOf = Callable[[Model, np.ndarray, Effort], object]  # with ``run``
-
-FIRST_NODES = (
-    400  # of branch and bound, at the first level of effort; each further level has four times more
-)
-FIRST_VALUES = (
-    64  # combinations that are tried one by one at the first level; each further has four times more
-)
+# At the first level of effort; each further level has four times more.
+FIRST_NODES = 400  # of branch and bound
+FIRST_VALUES = 64  # combinations that are tried one by one
 ROUNDINGS = 8  # of a relaxed point, at each level
 NEAR = 0.02  # chance with which an entry of a relaxed point is rounded the other way, at least
 
@@ -46,7 +42,7 @@ def solve_the_rest(run: Run, fixed: FixedIntegers, values: np.ndarray, plan_of: 
     p = fixed.parameters(run.p, values)
     part = run.anew(model=fixed.model, p=p, start=None, progress=None)
     try:
-        plan_of(fixed.model, p, Effort.QUICK).run(part)  # type: ignore[attr-defined]
+        plan_of(fixed.model, p, effort=Effort.QUICK).run(part)
     finally:
         _count(run, part)
         best = part.best()
@@ -85,8 +81,7 @@ class IntegerBounds(Step):
         reason = why_no_bounds(model)
         if reason is not None:
             return Omission(cls.name, reason)
-        low, high = integer_ranges(model, situation.p)
-        count = float(np.prod(np.maximum(high - low + 1, 0.0)))
+        count = n_combinations(model, situation.p)
         n_pairs = 0 if model.integer_y.any() else model.n_pairs
         n_integers = int(model.integer_x.sum() + model.integer_y.sum())
         return cls(bool(model.integer_y.any()), n_integers, count, n_pairs)
@@ -117,19 +112,22 @@ class IntegerBounds(Step):
 
 
 @dataclass(frozen=True)
-class RoundedRelaxation(Step):
+class _WhileUnproven(PlannedStep):
+    """A step with plans of its own that is taken until something is proven."""
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether nothing is proven yet."""
+        return not is_proven_best(run)
+
+
+@dataclass(frozen=True)
+class RoundedRelaxation(_WhileUnproven):
     """Relax the integers, solve, round, and solve the rest again."""
 
-    plan_of: PlanOf
     n_integers: int
 
     name = "relax, round and repair"
     family = "rounding"
-
-    @classmethod
-    def consider(cls, situation: Situation) -> None:
-        """Made by the plan, which knows how the relaxation is solved."""
-        return None
 
     @property
     def text(self) -> str:
@@ -138,10 +136,6 @@ class RoundedRelaxation(Step):
             f"the problem without the demand that {self.n_integers} upper variables be whole, by its "
             f"own plan; its points rounded in up to {ROUNDINGS} ways, and the rest solved for each"
         )
-
-    def is_wanted(self, run: Run) -> bool:
-        """Whether nothing is proven yet."""
-        return not is_proven_best(run)
 
     def run(self, run: Run, level: int) -> Outlook:
         """Relax once; round in other ways at every level."""
@@ -152,7 +146,7 @@ class RoundedRelaxation(Step):
         )
         if level == 0:
             try:
-                self.plan_of(relaxed, run.p, Effort.QUICK).run(part)  # type: ignore[attr-defined]
+                self.plan_of(relaxed, run.p, effort=Effort.QUICK).run(part)
             except ModelError:
                 return Outlook.DONE
             finally:
@@ -187,8 +181,7 @@ class RoundedRelaxation(Step):
 
 def _roundings(x: np.ndarray, model: Model, run: Run, level: int) -> Iterator[np.ndarray]:
     """The nearest whole vector, then such that depend on the fractions and on chance."""
-    low, high = (bound[model.integer_x] for bound in model.bounds(run.p))
-    low, high = np.ceil(low - 1e-9), np.floor(high + 1e-9)
+    low, high = integer_ranges(model, run.p)
     yield np.clip(np.round(x), low, high)
     draw = np.random.default_rng(run.seed + 1000 * level)
     for _ in range(ROUNDINGS - 1):
@@ -197,20 +190,14 @@ def _roundings(x: np.ndarray, model: Model, run: Run, level: int) -> Iterator[np
 
 
 @dataclass(frozen=True)
-class EveryInteger(Step):
+class EveryInteger(_WhileUnproven):
     """All values of the upper integers, one after another."""
 
-    plan_of: PlanOf
     count: float
 
     name = "every value of the integers"
     family = "enumeration"
     may_prove = True
-
-    @classmethod
-    def consider(cls, situation: Situation) -> None:
-        """Made by the plan, which knows how the rest is solved."""
-        return None
 
     @property
     def text(self) -> str:
@@ -224,10 +211,6 @@ class EveryInteger(Step):
     def condition(self) -> str:
         """When it is tried."""
         return f"once the effort allows so many (first up to {FIRST_VALUES})"
-
-    def is_wanted(self, run: Run) -> bool:
-        """Whether nothing is proven yet."""
-        return not is_proven_best(run)
 
     def run(self, run: Run, level: int) -> Outlook:
         """Try all combinations if they are few enough for the level."""
@@ -253,14 +236,19 @@ def integer_ranges(model: Model, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return np.ceil(low - 1e-9), np.floor(high + 1e-9)
 
 
+def n_combinations(model: Model, p: np.ndarray) -> float:
+    """How many values the upper integers have together; infinite without bounds."""
+    low, high = integer_ranges(model, p)
+    return float(np.prod(np.maximum(high - low + 1, 0.0)))
+
+
 def steps_with_plans(situation: Situation, plan_of: PlanOf) -> list[Step | Omission]:
     """The steps that solve other problems by plans of their own."""
     model = situation.model
     if not model.integer_x.any():
         return []
     found: list[Step | Omission] = [RoundedRelaxation(plan_of, int(model.integer_x.sum()))]
-    low, high = integer_ranges(model, situation.p)
-    count = float(np.prod(np.maximum(high - low + 1, 0.0)))
+    count = n_combinations(model, situation.p)
     if math.isfinite(count):
         found.append(EveryInteger(plan_of, count))
     else:

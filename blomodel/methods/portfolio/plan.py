@@ -176,9 +176,9 @@ def make_plan(
     model: Model, p: np.ndarray, n_starts: int | None = None, effort: Effort = Effort.NORMAL
 ) -> Plan:
     """The plan for a model, which may consist of independent problems; see ``plan_for_one``."""
-    plan_of = partial(plan_for_one, n_starts=n_starts, effort=effort)
+    plan_of = partial(plan_for_one, n_starts=n_starts)
     apart = Apart.made_for(model, p, plan_of, effort)
-    return plan_of(model, p) if apart is None else Plan((apart,), effort=effort)
+    return plan_of(model, p, effort=effort) if apart is None else Plan((apart,), effort=effort)
 
 
 def plan_for_one(
@@ -215,16 +215,11 @@ def _plan_with_integers(situation: Situation, effort: Effort) -> Plan:
     """The plan where variables of either level must be whole."""
     steps, omitted = _choose_steps(situation, INTEGER_MEMBERS)
     if situation.model.x.size:
-        further = steps_with_plans(situation, plan_quietly)
+        further = steps_with_plans(situation, make_plan)
         steps += tuple(step for step in further if isinstance(step, Step))
         omitted += tuple(step for step in further if isinstance(step, Omission))
     reason = "they move every variable continuously, and some must be whole here"
     return Plan(steps, (*omitted, Omission("all others", reason)), effort=effort)
-
-
-def plan_quietly(model: Model, p: np.ndarray, effort: Effort) -> Plan:
-    """The plan for a problem that is solved on the way to another one."""
-    return make_plan(model, p, None, effort)
 
 
 def _say_whether_families_agree(run: Run) -> None:

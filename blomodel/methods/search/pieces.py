@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from blomodel.basics import limits
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Candidate, Run
+from blomodel.model.kkt_hessian import KktWeights
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import (
     PieceModel,
@@ -145,16 +146,13 @@ def _curvature(run: Run, current: Candidate, step: _Step) -> np.ndarray | None:
         return None
     n_y, n_in, n_eq = model.y.size, len(model.lower_in), len(model.lower_eq)
     n_upper, n_upper_eq = len(model.upper_in), len(model.upper_eq)
-    found = model.kkt_hessian(
-        current.x,
-        current.y,
-        run.p,
-        step.multipliers,
+    weights = KktWeights(
+        own=step.multipliers,
         upper=(step.dual_in[n_in : n_in + n_upper], step.dual_eq[n_y + n_eq :][:n_upper_eq]),
         lower=(step.dual_in[:n_in], step.dual_eq[n_y : n_y + n_eq]),
         stationarity=step.dual_eq[:n_y],
     )
-    return np.asarray(found.toarray())
+    return np.asarray(model.kkt_hessian.matrix(current.x, current.y, run.p, weights).toarray())
 
 
 def answer_below(

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics import limits
+from blomodel.model.kkt_hessian import KktWeights
 from blomodel.model.model import Model
 from blomodel.programs.adjoint import factorised
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation
@@ -58,15 +59,13 @@ class AnswerCurvature:
         u, w = solve(-slope, np.zeros(A.shape[0]))
         lower = np.zeros(n_in), w[len(active) :]
         lower[0][active] = w[: len(active)]
-        second = model.kkt_hessian(
-            x,
-            y,
-            p,
-            multipliers,
+        weights = KktWeights(
+            own=multipliers,
             upper=(np.zeros(len(model.upper_in)), np.zeros(len(model.upper_eq))),
             lower=lower,
             stationarity=u,
         )
+        second = model.kkt_hessian.matrix(x, y, p, weights)
         moves = np.zeros((n_x + y.size, len(free)))
         moves[free, np.arange(len(free))] = 1.0
         moves[n_x:] = -solve(_columns(cross, free), _columns(B, free))[0]

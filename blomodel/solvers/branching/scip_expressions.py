@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import Node, Tape, unknown_instruction
+from blomodel.compiler.kinds import Rules, first_operand
+from blomodel.compiler.tape import Node, Tape
 from blomodel.errors import ModelError
 from blomodel.kernels import machine as op
 
@@ -55,7 +56,7 @@ def formulas(
         elif node.op == op.CONSTANT:
             known.append([float(value) for value in node.data])
         else:
-            found = _propagate(node, [known[arg] for arg in node.args])
+            found = _RULES(node, [known[arg] for arg in node.args])
             values = [_plain(value) for value in found]
             if name is not None and node.op in PRODUCTS:
                 values = [name(value) if _n_factors(value) > MOST_FACTORS else value for value in values]
@@ -86,25 +87,9 @@ def _plain(value: Formula) -> Formula:
 # One instruction
 
 
-def _propagate(node: Node, args: list[list[Formula]]) -> list[Formula]:
-    if node.op in op.UNARY:
-        return [_unary(node.op, value) for value in args[0]]
-    if node.op in op.BINARY:
-        left, right = (_repeated(arg, node.size) for arg in args)
-        return [_binary(node.op, a, b) for a, b in zip(left, right, strict=True)]
-    if node.op == op.FILL:
-        return _repeated(args[0], node.size)
-    if node.op == op.FREEZE:
-        return args[0]
-    if node.op == op.SELECT:
-        return _select(node, args)
-    if node.op == op.MATMUL:
-        return _matmul(node, *args)
-    if node.op == op.SPARSE:
-        return _sparse(node, args[0])
-    if node.op in op.SEGMENTS:
-        return _runs(node, args[0])
-    raise unknown_instruction(node.op, "the translation to SCIP")
+def _pairwise(node: Node, args: list[list[Formula]]) -> list[Formula]:
+    left, right = (_repeated(arg, node.size) for arg in args)
+    return [_binary(node.op, a, b) for a, b in zip(left, right, strict=True)]
 
 
 def _repeated(values: list[Formula], size: int) -> list[Formula]:
@@ -360,3 +345,16 @@ def _sparse(node: Node, values: list[Formula]) -> list[Formula]:
             pairs = zip(csr.data[where], csr.indices[where], strict=True)
             found.append(_sum([_product(float(entry), part[place]) for entry, place in pairs]))
     return found
+
+
+_RULES = Rules[list[Formula]](
+    purpose="the translation to SCIP",
+    unary=lambda node, args: [_unary(node.op, value) for value in args[0]],
+    binary=_pairwise,
+    fill=lambda node, args: _repeated(args[0], node.size),
+    freeze=first_operand,
+    select=_select,
+    matmul=lambda node, args: _matmul(node, *args),
+    sparse=lambda node, args: _sparse(node, *args),
+    segments=lambda node, args: _runs(node, *args),
+)

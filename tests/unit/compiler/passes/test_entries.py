@@ -13,7 +13,8 @@ from atom_cases import CASES, Case, Leaves
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import dense_jacobian, gradient, hessian, jacobian, pattern
-from blomodel.compiler.passes.entries import TooManyEntriesError, jacobian_entries
+from blomodel.compiler.passes.entries import jacobian_entries
+from blomodel.compiler.passes.slopes import TooManyEntriesError
 from blomodel.compiler.tape import Tape
 
 RNG = np.random.default_rng(5)
