@@ -13,10 +13,11 @@ import numpy as np
 from numba.core import event
 
 from blomodel.basics.kept_values import kept_values
-from blomodel.basics.registry import nearest
+from blomodel.basics.log import hushed
 from blomodel.certification.certificate import Certificate
-from blomodel.errors import BlomodelError, UnknownMethodError, UnknownSettingError
-from blomodel.methods.run.registry import method_classes
+from blomodel.errors import BlomodelError, UnknownSettingError
+from blomodel.methods.run.arguments import unknown_word
+from blomodel.methods.run.registry import METHODS, method_classes, owners_of
 from blomodel.methods.run.settings import words_of
 from blomodel.problem import BilevelProblem
 from blomodel.solution import Solution
@@ -175,13 +176,12 @@ def compare(
     ['auto', 'reduced-penalty']
     """
     plan = _plan(methods, settings)
-    saved_result = (problem.status, problem.solution, problem.certificate)
     rows = []
     # Compiled beforehand, so that the first method does not pay for it out of its time limit; a model
     # that cannot be compiled is reported by each method.
     with contextlib.suppress(BlomodelError):
         problem.model.compile_lower()
-    try:
+    with problem.kept_result():
         for name, chosen in plan:
             with event.install_recorder("numba:compile") as compilations:
                 row = _run(problem, name, chosen)
@@ -189,15 +189,13 @@ def compare(
                 # Kernels compiled for the first time on this machine took the time, not the method.
                 row = _run(problem, name, chosen)
             rows.append(row)
-    finally:
-        problem.status, problem.solution, problem.certificate = saved_result
     return Comparison(tuple(rows), problem.sign)
 
 
 def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
     """One method's run from the variables' values, which it leaves as they were."""
     problem.solution = problem.certificate = None
-    with kept_values(problem.variables):
+    with kept_values(problem.variables), hushed():  # the table has the reasons
         try:
             problem.solve(method=name, **settings)
         except Exception as error:  # one method's failure must not end the comparison
@@ -218,20 +216,16 @@ def _plan(
         (item, {}) if isinstance(item, str) else (item[0], dict(item[1]))
         for item in (sorted(classes) if methods is None else methods)
     ]
-    for name, _ in wanted:
-        if name not in classes:
-            like = nearest(str(name), sorted(classes))
-            raise UnknownMethodError(f"compare: there is no method {name!r}; did you mean {like!r}?")
+    wanted = [(METHODS.own_name(name), own) for name, own in wanted]
     signature = inspect.signature(BilevelProblem.solve).parameters.values()
     common = {p.name for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
     words = {name: words_of(classes[name]) for name, _ in wanted}
     known = common.union(*words.values())
     for key in settings:
         if key not in known:
-            raise UnknownSettingError(
-                f"compare: none of the methods has a setting {key!r}; did you mean "
-                f"{nearest(key, sorted(known))!r}?"
-            )
+            of_any = {word: name for names in words.values() for word, name in names.items()}
+            message = unknown_word("compare", key, of_any, owners_of, sorted(common))
+            raise UnknownSettingError(message)
     _refuse_two_meanings(set(settings) - common, words)
     return [
         (name, _of_method(settings, own, common, words[name]) | own)  # what is given to one method wins

@@ -59,6 +59,14 @@ class UnknownSolverError(UnknownSettingError):
     """No inner solver has this name."""
 
 
+class NotSolvedError(BlomodelError, AttributeError):
+    """Something was asked that only a solve can tell."""
+
+
+class LevelWarning(UserWarning):
+    """A variable is declared at a level where it is probably not meant to be."""
+
+
 class SolverError(BlomodelError, RuntimeError):
     """A numerical solver failed in a way that leaves no answer to report."""
 

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
-import numpy as np
-from cvxpy.constraints.constraint import Constraint
+from blomodel.declare.followers import Lower
+from blomodel.solve.stated import StatedProblem
 
-from blomodel.declare.followers import Lower, Objective, check_followers
-from blomodel.declare.levels import Levels, check_constraints, check_objective, check_parameters
-from blomodel.declare.nash import Nash
-from blomodel.declare.statement import state
-from blomodel.solution import Solution
-from blomodel.status import Status
-from blomodel.transformations.attributes import PlainVariables
-from blomodel.transformations.chain import Chain
-from blomodel.transformations.followers import JoinFollowers
-from blomodel.transformations.kinked_rows import RowsWithoutKinks
-from blomodel.transformations.multipliers import MultipliersInAnswer
-from blomodel.transformations.transformation import Transformation
+__all__ = ["BilevelProblem", "Lower", "read"]
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,16 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from blomodel.certification.certificate import Certificate
     from blomodel.methods.portfolio.plan import Plan
-    from blomodel.model.model import Model
     from blomodel.reformulations.reformulation import Reformulation
     from blomodel.structure.structure import Structure
     from blomodel.studies.pessimistic import Pessimistic
     from blomodel.studies.sensitivity import Sensitivity
 
 
-class BilevelProblem:
+class BilevelProblem(StatedProblem):
     """An upper level that decides x, knowing that the lower level answers with an optimal y.
 
     Among several optimal answers the one that suits the upper level is taken (the optimistic
@@ -81,124 +66,6 @@ class BilevelProblem:
     >>> str(problem.status)
     'optimal'
     """
-
-    def __init__(
-        self,
-        objective: Objective,
-        constraints: Iterable[Constraint] = (),
-        lower: Lower | Sequence[Lower] | Nash | None = None,
-        variables: Sequence[cp.Variable] | None = None,
-        transformations: Sequence[Transformation] = (),
-    ) -> None:
-        check_objective(objective, "upper")
-        self.objective = objective
-        self.constraints = check_constraints(constraints, "upper")
-        self.is_game = isinstance(lower, Nash)
-        self.followers = lower.followers if isinstance(lower, Nash) else check_followers(lower)
-        self.transformations = tuple(transformations)
-        join, has_multipliers = _how_to_join(self.followers, self.is_game)
-        stated = state(
-            objective,
-            self.constraints,
-            self.followers,
-            variables,
-            is_game=self.is_game,
-            has_multipliers=has_multipliers,
-        )
-        self.levels: Levels = stated.levels
-        # Nothing is compiled for this, unless the upper level uses multipliers: whether the lower level
-        # has any that it can use is said here, where the mistake would be.
-        chain = Chain(stated).then(join) if self.is_game else Chain(stated).where_accepted(join)
-        self._joint = chain.where_accepted(MultipliersInAnswer())
-        self.lower: Lower = self._joint.end.lower
-        self.status: Status | None = None
-        self.solution: Solution | None = None
-        self.certificate: Certificate | None = None
-
-    @property
-    def sign(self) -> float:
-        """+1 when the upper level minimises, -1 when it maximises."""
-        return 1.0 if isinstance(self.objective, cp.Minimize) else -1.0
-
-    @property
-    def value(self) -> float | None:
-        """Upper objective at the answer, as the user wrote it; None before solve()."""
-        return None if self.solution is None else self.solution.value
-
-    @property
-    def variables(self) -> tuple[cp.Variable, ...]:
-        """Variables of both levels, upper first."""
-        return (*self.levels.upper, *self.levels.lower)
-
-    @property
-    def parameters(self) -> tuple[cp.Parameter, ...]:
-        """Parameters that occur at either level."""
-        return self.levels.parameters
-
-    @cached_property
-    def plain_chain(self) -> Chain:
-        """What is done to every problem: followers joined, multipliers answered, all rows plain."""
-        return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks())
-
-    @cached_property
-    def chain(self) -> Chain:
-        """All that is done to the problem before it is compiled; ``print`` it for a line on each step.
-
-        Examples
-        --------
-        >>> import cvxpy as cp, blomodel as bm
-        >>> x, y = cp.Variable(name="x"), cp.Variable(nonneg=True, name="y")
-        >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
-        >>> print(bm.BilevelProblem(cp.Minimize((x + 1) ** 2 + y), [], lower).chain)
-        attributes as rows: what is compiled has no attributes, so 'y' is free and rows say the rest
-        """
-        if self.transformations:  # which know best what is good for the problem
-            return self.plain_chain.then(*self.transformations)
-        if not self.levels.p.has_values:
-            return self.plain_chain
-        from blomodel.transformations.scales import FittingScales
-        from blomodel.transformations.units import FittingUnits
-
-        model, p = self.plain_model, self.parameter_values()
-        scaled = self.plain_chain.where_accepted(FittingScales(model, p))
-        is_scaled = len(scaled) > len(self.plain_chain)  # with objectives in their own units too
-        return scaled if is_scaled else self.plain_chain.where_accepted(FittingUnits(model, p))
-
-    @cached_property
-    def model(self) -> Model:
-        """What methods solve, compiled from the end of the chain, once for all parameters' values."""
-        is_plain = len(self.chain) == len(self.plain_chain)
-        return self.plain_model if is_plain else self._compile(self.chain)
-
-    @cached_property
-    def plain_model(self) -> Model:
-        """The problem in the variables and units that it was stated in, compiled.
-
-        It is ``model`` itself, unless there are further transformations. Certificate, studies and
-        pictures speak of it; its vectors hold the variables of ``levels``.
-        """
-        return self._compile(self.plain_chain)
-
-    @property
-    def judged_chain(self) -> Chain:
-        """What the certificate does to the problem first: its units, no transformation of the user's."""
-        return self.plain_chain if self.transformations else self.chain
-
-    @property
-    def judged_model(self) -> Model:
-        """The problem in the units in which the certificate judges."""
-        return self.plain_model if self.transformations else self.model
-
-    @staticmethod
-    def _compile(chain: Chain) -> Model:
-        from blomodel.model.model import Model
-
-        return Model(chain.end)
-
-    def forget_models(self) -> None:
-        """Compile anew when a model is next asked for."""
-        for name in ("model", "plain_model"):
-            vars(self).pop(name, None)
 
     @property
     def structure(self) -> Structure:
@@ -274,14 +141,6 @@ class BilevelProblem:
 
         self.check_data()
         return write_files(self.plain_model, self.parameter_values(), path, aux, self.sign < 0)
-
-    def check_data(self) -> None:
-        """Raise when a parameter has no value or one that is not finite."""
-        check_parameters(self.levels.parameters)
-
-    def parameter_values(self) -> np.ndarray:
-        """The parameters' present values as one vector."""
-        return self.levels.p.pack()
 
     def solve(
         self,
@@ -460,17 +319,6 @@ class BilevelProblem:
         upper = ", ".join(variable.name() for variable in self.levels.upper)
         lower = ", ".join(variable.name() for variable in self.levels.lower)
         return f"BilevelProblem(upper: {upper}; lower: {lower}; status: {self.status})"
-
-
-def _how_to_join(followers: tuple[Lower, ...], is_game: bool) -> tuple[Transformation, bool]:
-    """What makes one lower level of the followers, and whether it answers with multipliers."""
-    if not is_game:
-        return JoinFollowers(), False
-    # The derivatives of a game are compiled here, since they decide what the variables are.
-    from blomodel.transformations.nash import EquilibriumConditions, PotentialGame, find_potential
-
-    potential = find_potential(followers)
-    return (EquilibriumConditions(), True) if potential is None else (PotentialGame(potential), False)
 
 
 def read(mps: str | Path, aux: str | Path | None = None) -> BilevelProblem:

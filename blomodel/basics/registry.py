@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from blomodel.errors import BlomodelError
 
 Entry = TypeVar("Entry")
+
+ALIKE = 0.6  # share of common letters from which one word may be meant by another
 
 _REGISTRIES: list[Registry[Any]] = []  # all that there are
 
@@ -62,14 +64,22 @@ class Registry(Generic[Entry]):
         return name in self._entries
 
     def __getitem__(self, name: str) -> Entry:
+        return self._entries[self.own_name(name)]
+
+    def own_name(self, name: object) -> str:
+        """The name that an entry is registered under, given in any case and with any dashes."""
         self._complete()
-        if name not in self._entries:
-            known = sorted(self._entries)
-            raise self.error(
-                f"There is no {self.word} {name!r}; did you mean {nearest(str(name), known)!r}? "
-                f"Known {self.word}s: {', '.join(known)}."
-            )
-        return self._entries[name]
+        if isinstance(name, str):
+            if name in self._entries:
+                return name
+            for known in self._entries:
+                if plain_word(known) == plain_word(name):
+                    return known
+        known_names = sorted(self._entries)
+        raise self.error(
+            f"There is no {self.word} {name!r}{did_you_mean(name, known_names)} "
+            f"Known {self.word}s: {', '.join(known_names)}."
+        )
 
     def items(self) -> list[tuple[str, Entry]]:
         """Names and entries, in the order of the names."""
@@ -98,6 +108,19 @@ def kept_registries() -> Iterator[None]:
             registry._entries = entries
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """The known word that looks most like the given one."""
-    return difflib.get_close_matches(word, known, n=1, cutoff=0.0)[0]
+def plain_word(word: str) -> str:
+    """A name without what people write in different ways: case, dashes, underscores, spaces."""
+    return word.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """The known word that looks like the given one; None where none does."""
+    by_plain = {plain_word(name): name for name in known}
+    found = difflib.get_close_matches(plain_word(str(word)), by_plain, n=1, cutoff=ALIKE)
+    return by_plain[found[0]] if found else None
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: a suggestion where one is near, else a full stop."""
+    like = nearest(word, known)
+    return "." if like is None else f"; did you mean {like!r}?"

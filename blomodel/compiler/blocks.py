@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -38,6 +38,27 @@ class Block:
     def slice_of(self, leaf: cp.Variable | cp.Parameter) -> slice:
         """Where the leaf lies in the block's vector."""
         return self._slices[leaf.id]
+
+    def entry_name(self, position: int) -> str:
+        """How people call an entry of the block's vector, such as ``price[2]`` or ``flow[0, 1]``."""
+        for leaf in self.leaves:
+            where = self.slice_of(leaf)
+            if where.start <= position < where.stop:
+                if leaf.size == 1:
+                    return str(leaf.name())
+                index = np.unravel_index(position - where.start, leaf.shape, order="F")
+                return f"{leaf.name()}[{', '.join(str(int(k)) for k in index)}]"
+        raise IndexError(position)
+
+    def entry_names(self, positions: Iterable[int], most: int = 4) -> list[str]:
+        """The names of several entries; a whole leaf by its name alone, and no more than so many."""
+        wanted = set(map(int, positions))
+        names: list[str] = []
+        for leaf in self.leaves:
+            own = range(self.slice_of(leaf).start, self.slice_of(leaf).stop)
+            held = [k for k in own if k in wanted]
+            names += [str(leaf.name())] if held and len(held) == len(own) else map(self.entry_name, held)
+        return names if len(names) <= most else [*names[:most], "..."]
 
     @property
     def has_values(self) -> bool:

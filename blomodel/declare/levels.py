@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.blocks import Block
-from blomodel.errors import DataError, LevelError, ModelError, VariableTypeError
+from blomodel.errors import DataError, LevelError, LevelWarning, ModelError, VariableTypeError
 from blomodel.text.shorten import shorten
 
 REFUSED_ATTRIBUTES = ("complex", "imag", "hermitian")
@@ -43,6 +44,14 @@ class Levels:
 
 def check_objective(objective: object, level: str) -> None:
     """Refuse anything but cp.Minimize or cp.Maximize of a real expression."""
+    if isinstance(objective, list | tuple | Constraint):
+        where = "bm.Lower(objective, constraints, variables=[...])"
+        where = where if level == "lower" else "bm.BilevelProblem(objective, constraints, lower)"
+        raise ModelError(
+            f"The {level} objective is {shorten(objective)!r}, a {type(objective).__name__}, which "
+            f"looks like constraints; the order is {where}. An objective is an expression: "
+            "wrap it in cp.Minimize(...) or cp.Maximize(...)."
+        )
     if not isinstance(objective, cp.Minimize | cp.Maximize):
         raise ModelError(
             f"The {level} objective is {shorten(objective)!r}, a {type(objective).__name__}; "
@@ -55,7 +64,13 @@ def check_constraints(constraints: object, level: str) -> list[Constraint]:
     if isinstance(constraints, Constraint):
         raise ModelError(f"The {level} constraints must be a list; write [{shorten(constraints)}].")
     if not isinstance(constraints, Iterable):
-        raise ModelError(f"The {level} constraints must be a list of cvxpy constraints.")
+        hint = (
+            "" if level == "lower" else " The order is bm.BilevelProblem(objective, constraints, lower)."
+        )
+        raise ModelError(
+            f"The {level} constraints must be a list of cvxpy constraints, not a "
+            f"{type(constraints).__name__}.{hint}"
+        )
     checked = list(constraints)
     for position, constraint in enumerate(checked):
         if isinstance(constraint, bool | np.bool_):
@@ -136,6 +151,42 @@ def sort_levels(
     for variable in (*upper, *lower_variables):
         _check_type(variable)
     return Levels(upper, tuple(lower_variables), tuple(parameters.values()))
+
+
+def warn_of_levels(
+    levels: Levels,
+    lower_parts: Sequence[cp.Expression | Constraint],
+    declared_upper: Sequence[cp.Variable] | None,
+    stacklevel: int,
+) -> None:
+    """Warn where the lower level decides what it was probably not meant to decide.
+
+    Both cases have a meaning, so that they are no errors: an upper level without variables chooses
+    among the lower minimisers, and a lower variable that its level does not hold is the upper level's.
+    """
+    used = {variable.id for part in lower_parts for variable in part.variables()}
+    idle = [v.name() for v in levels.lower if v.id not in used and not hasattr(v, "constraint")]
+    if idle:
+        names = ", ".join(f"'{name}'" for name in idle)
+        is_one = len(idle) == 1
+        warnings.warn(
+            f"{names} {'is a lower variable' if is_one else 'are lower variables'} by declaration, but "
+            f"only the upper level uses {'it' if is_one else 'them'}: every value is a lower answer, so "
+            "that in effect the upper level decides. If that is meant, leave it out of variables=[...]; "
+            "else put it into the lower objective or constraints.",
+            LevelWarning,
+            stacklevel=stacklevel,
+        )
+    if not levels.upper and declared_upper is None:
+        names = ", ".join(variable.name() for variable in levels.lower)
+        warnings.warn(
+            f"Every variable ({names}) is declared lower, so that the upper level decides nothing: it "
+            "only chooses among the lower level's optimal answers. Take what the upper level decides "
+            "out of variables=[...] of bm.Lower, or say bm.BilevelProblem(..., variables=[]) if this "
+            "is meant.",
+            LevelWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _check_declared(

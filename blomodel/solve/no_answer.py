@@ -19,9 +19,11 @@ from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_r
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.declare.nash import Nash
 from blomodel.declare.point import Point
+from blomodel.errors import LevelWarning
 from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.solvers.choice import current_choice
 from blomodel.structure.facts import holding
+from blomodel.text.shorten import shorten
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -69,6 +71,12 @@ class NoAnswer:
     conflicts: tuple[Conflict, ...] = ()
     is_proven: bool = True
 
+    @property
+    def sentence(self) -> str:
+        """The reason, with the constraints that it is about."""
+        names = "; ".join(shorten(conflict.constraint, 60) for conflict in self.conflicts)
+        return f"{self.reason} ({names})" if names else self.reason
+
 
 def explain_relaxation(problem: BilevelProblem, deadline: Deadline) -> NoAnswer | None:
     """Whether both levels' constraints alone leave no point, and which of them are in conflict."""
@@ -112,7 +120,9 @@ def explain_coupling(
     soft = [part for c, slack in zip(coupled, slacks, strict=True) for part in _softened(c, slack)]
     total = cp.Minimize(cp.sum(cp.hstack(slacks)))
     lower = Nash(problem.followers) if problem.is_game else list(problem.followers)
-    elastic = type(problem)(total, others + soft, lower)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LevelWarning)  # the user has been told
+        elastic = type(problem)(total, others + soft, lower)
     duals = [d for f in problem.followers for c in f.constraints for d in c.dual_variables]
     with kept_values([*problem.variables, *duals]):
         solve_problem(

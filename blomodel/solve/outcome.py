@@ -17,6 +17,7 @@ from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.solve.going_on import DESCENTS, descend, is_better, upper_direction
 from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
+from blomodel.solve.unbounded import describe_direction, lower_runaways
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
@@ -71,14 +72,15 @@ def settle(
     certificate, point, _ = best
     if run.is_unbounded:  # shown by the method, on points that are lower-optimal
         text = "f improves without limit on a piece of the lower level's KKT conditions"
+        text += _where_unbounded(problem, run, point, deadline) if is_explained else ""
         return Outcome(Status.UNBOUNDED, certificate, None, "", NoAnswer("unbounded", text))
     if certificate is None or point is None or not certificate.accepted:
         return _without_answer(problem, run, best, deadline, is_explained)
-    way_out = _look_for_a_way_out(run, point, problem.sign, deadline) if is_explained else None
+    way_out = _look_for_a_way_out(problem, run, point, deadline) if is_explained else None
     if way_out is None and goes_on:
         better = _improve(problem, run, best, deadline)
         if better is not best and is_explained and better[1] is not None:
-            way_out = _look_for_a_way_out(run, better[1], problem.sign, deadline)
+            way_out = _look_for_a_way_out(problem, run, better[1], deadline)
         best = better
         certificate = better[0] or certificate
     if way_out is None:
@@ -160,7 +162,23 @@ def probe_lower_level(run: Run, deadline: Deadline, count: int = 10) -> None:
             break
 
 
-def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: Deadline) -> WayOut | None:
+def _where_unbounded(problem: BilevelProblem, run: Run, point: Point | None, deadline: Deadline) -> str:
+    """Along which variable f improves; failing that, the variables that nothing bounds."""
+    way_out = None if point is None else _look_for_a_way_out(problem, run, point, deadline)
+    if way_out is not None and way_out.is_unbounded:
+        return f": {way_out.text}"
+    low, high = problem.plain_model.bounds(problem.parameter_values())
+    free = problem.levels.x.entry_names(np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)))
+    return (
+        f"; check these upper variables, which have no bound on one side: {', '.join(free)}"
+        if free
+        else ""
+    )
+
+
+def _look_for_a_way_out(
+    problem: BilevelProblem, run: Run, point: Point, deadline: Deadline
+) -> WayOut | None:
     def optimistic_value(x: np.ndarray) -> float:
         chosen = choose_optimistically(run, x)
         return np.inf if chosen is None or not run.is_acceptable(chosen) else chosen.value
@@ -175,11 +193,12 @@ def _look_for_a_way_out(run: Run, point: Point, sign: float, deadline: Deadline)
         run.p,
         point.x,
         point.y,
-        sign=sign,
+        sign=problem.sign,
         tolerance=run.tolerance,
         violation=run.violation,
         optimistic_value=optimistic_value,
         deadline=deadline.earlier(max(SHORT, 0.05 * run.elapsed)),
+        describe=lambda direction: describe_direction(problem, point.x, direction),
     )
     return looked.look()
 
@@ -228,7 +247,9 @@ def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: Deadline)
             "lower infeasible", f"the lower level has no feasible answer {where}", conflicts, False
         )
         return Outcome(Status.LOWER_INFEASIBLE, None, None, "", reason)
-    text = f"the lower level has an unbounded objective {where}"
+    names = lower_runaways(problem, x)
+    along = f"{' and '.join(names)} without limit: " if names else ""
+    text = f"{along}the lower level has an unbounded objective {where}"
     return Outcome(
         Status.LOWER_UNBOUNDED, None, None, "", NoAnswer("lower unbounded", text, is_proven=False)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,10 +12,12 @@ import numpy as np
 
 from blomodel.basics.alarm import alarm
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.log import log
 from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
-from blomodel.errors import LowerLevelError, UnknownSettingError
+from blomodel.errors import LowerLevelError
 from blomodel.methods.requirements.verdicts import check_method
+from blomodel.methods.run.arguments import check_arguments
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, Standing, StopRun
@@ -22,8 +25,6 @@ from blomodel.solution import Solution
 from blomodel.solve.outcome import Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
-from blomodel.text.layout import array
-from blomodel.text.shorten import shorten
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -62,9 +63,14 @@ def solve_problem(
     used = time.process_time()
     check_jobs(n_jobs)
     chosen = create_method(method, settings)
-    _check_limits(time_limit, max_iterations, tolerance)
-    if not optimality_gap >= 0:
-        raise UnknownSettingError(f"optimality_gap = {optimality_gap!r} must not be negative.")
+    check_arguments(
+        time_limit=time_limit,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        optimality_gap=optimality_gap,
+        seed=seed,
+    )
+    method = chosen.name  # which may have been given in another case
     problem.check_data()
     limit = NEVER if time_limit is None else Deadline(began + time_limit)
     stated_settings = {
@@ -124,9 +130,22 @@ def solve_problem(
     )
     if run.is_cut_short:
         problem.forget_models()  # a solver that was left in the middle is not asked again
-    if outcome.status in (Status.LOWER_INFEASIBLE, Status.LOWER_UNBOUNDED):
-        _raise_lower_error(problem, run, outcome)
+    if is_explained:
+        _log_outcome(problem.solution)
     return value
+
+
+def _log_outcome(solution: Solution) -> None:
+    """A word where there is no answer, which a value of inf alone would not explain."""
+    if solution.status.has_point or solution.status is Status.INTERRUPTED:
+        log(logging.INFO, "%s: %s, value %.10g", solution.method, solution.status, solution.value)
+        return
+    reason = solution.status.meaning
+    if solution.no_answer is not None:
+        reason = solution.no_answer.sentence
+    elif solution.certificate is not None:
+        reason = "; ".join(solution.certificate.reasons)
+    log(logging.WARNING, "%s: %s. problem.explain() tells more.", solution.status, reason)
 
 
 def _run_to_the_end(method: Any, run: Run) -> bool:
@@ -137,6 +156,8 @@ def _run_to_the_end(method: Any, run: Run) -> bool:
     except StopRun as stop:
         run.stopped_by = stop.reason
         run.is_cut_short = isinstance(stop, TimeIsOver)
+    except LowerLevelError as error:  # no wrong model: the status will say what is missing
+        run.note(str(error))
     except KeyboardInterrupt:
         run.stopped_by = "user"
         run.is_cut_short = True
@@ -215,15 +236,6 @@ def _in_stated_units(
     return tell
 
 
-def _check_limits(time_limit: float | None, max_iterations: int | None, tolerance: float) -> None:
-    if not tolerance > 0:
-        raise UnknownSettingError(f"tolerance = {tolerance!r} must be positive.")
-    if time_limit is not None and not time_limit > 0:
-        raise UnknownSettingError(f"time_limit = {time_limit!r} must be positive seconds or None.")
-    if max_iterations is not None and max_iterations < 1:
-        raise UnknownSettingError(f"max_iterations = {max_iterations!r} must be at least 1 or None.")
-
-
 def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Values set before the call; the answer of an earlier solve counts, as in cvxpy."""
     levels, end = problem.levels, problem.chain.end.levels
@@ -297,19 +309,3 @@ def _history(problem: BilevelProblem, run: Run) -> dict[str, np.ndarray]:
     if "value" in columns:
         columns["value"] = np.array([chain.invert_value(value) for value in columns["value"]])
     return columns
-
-
-def _raise_lower_error(problem: BilevelProblem, run: Run, outcome: Outcome) -> None:
-    what = "no feasible answer"
-    if outcome.status is Status.LOWER_UNBOUNDED:
-        what = "an unbounded objective"
-    x = problem.chain.invert_upper(run.tried[-1][0])
-    conflicts = outcome.no_answer.conflicts if outcome.no_answer is not None else ()
-    names = "; ".join(shorten(conflict.constraint, 60) for conflict in conflicts)
-    about = f" These constraints are in conflict: {names}." if names else ""
-    raise LowerLevelError(
-        f"The lower level has {what} at every x that was tried ({len(run.tried)} points), for example "
-        f"at x = {array(x)}.{about} Check the lower constraints and "
-        "the bounds of its variables.",
-        x,
-    )

@@ -70,7 +70,9 @@ class Attainment:
         violation: Callable[[np.ndarray, np.ndarray], float],
         optimistic_value: Callable[[np.ndarray], float],
         deadline: Deadline,
+        describe: Callable[[np.ndarray], str],
     ) -> None:
+        self.describe = describe  # a direction of x, in the user's words
         self.model, self.p, self.x, self.y = model, p, x, y
         self.sign = sign  # +1 when the user minimises, for the text
         self.tolerance, self.violation, self.deadline = tolerance, violation, deadline
@@ -130,16 +132,16 @@ class Attainment:
             return None  # level: the optimum is attained, perhaps at many points
         position = int(np.argmin(values))
         x, y = points[position]
-        name = _name(direction)
         shown = ", ".join(f"{self.sign * value:.6g}" for value in values[:3])
         shown = f"{shown}, ..., {self.sign * values[-1]:.6g}"
         where = f"at distances 0, {DISTANCES[0] * unit:.3g}, ..., {DISTANCES[-1] * unit:.3g}"
         if drops[-1] >= 0.5 * drops[-2] and drops[-1] > noise:
-            text = f"with x going to infinity along {name} f improves without limit: {shown} {where}"
+            along = self.describe(direction)
+            text = f"with {along} f improves without limit: {shown} {where}"
             return WayOut(True, -np.inf, x, y, values[position], text)
         if not self._has_fallen(direction, unit):
             return None
-        text = f"with x going to infinity along {name} f improves on and on: {shown} {where}"
+        text = f"with {self.describe(direction)} f improves on and on: {shown} {where}"
         return WayOut(False, values[-1], x, y, values[position], text)
 
     def _has_fallen(self, direction: np.ndarray, unit: float) -> bool:
@@ -181,11 +183,3 @@ class Attainment:
             f"the lower level answers differently and f is {self.sign * at_end:.6g}"
         )
         return WayOut(False, self.value, self.x, self.y, self.value, text)
-
-
-def _name(direction: np.ndarray) -> str:
-    held = np.flatnonzero(direction)
-    if held.size > 1:
-        return "(1, ..., 1)" if direction[0] > 0 else "-(1, ..., 1)"
-    sign = "+" if direction[held[0]] > 0 else "-"
-    return f"{sign}x" if direction.size == 1 else f"{sign}x[{held[0]}]"

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from blomodel.basics.registry import Registry, nearest
+from blomodel.basics.registry import Registry, did_you_mean
 from blomodel.errors import MissingPackageError, UnknownSettingError, UnknownSolverError
 from blomodel.solvers.answer import Answer
 from blomodel.solvers.question import ProblemClass
@@ -74,8 +74,8 @@ class InnerSolver(ABC):
         if unknown and known:
             names = sorted(known)
             raise UnknownSettingError(
-                f"The solver {cls.name!r} has no option {unknown[0]!r}; did you mean "
-                f"{nearest(str(unknown[0]), names)!r}? Known ones: {', '.join(names)}."
+                f"The solver {cls.name!r} has no option {unknown[0]!r}"
+                f"{did_you_mean(unknown[0], names)} Known ones: {', '.join(names)}."
             )
         try:
             cls.try_options(options)

@@ -12,6 +12,7 @@ Results are taken in the order of the starts, so that the answer does not depend
 from __future__ import annotations
 
 import math
+import numbers
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +128,8 @@ def _work_elsewhere(
 
 def check_jobs(n_jobs: int) -> None:
     """Raise when ``n_jobs`` is no number of processes, or joblib is missing for it."""
-    if n_jobs != int(n_jobs) or n_jobs == 0:
+    is_number = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if not is_number or n_jobs == 0:
         raise UnknownSettingError(
             f"n_jobs = {n_jobs!r} must be a whole number of processes, or -1 for one on each core."
         )

@@ -12,7 +12,7 @@ from blomodel.basics.registry import Registry
 from blomodel.errors import IncompleteMethodError, UnknownMethodError
 from blomodel.methods.run.capabilities import Assumption, Capability, Extra, words
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.settings import check_settings, other_names, resolve, setting
+from blomodel.methods.run.settings import check_settings, other_names, resolve, setting, words_of
 
 __all__ = ["METHODS", "Method", "create_method", "method", "method_classes", "methods", "setting"]
 
@@ -119,8 +119,13 @@ def method_classes() -> dict[str, Any]:
 def create_method(name: str, settings: dict[str, Any]) -> Method:
     """A method with the user's settings, given by any of their names, checked."""
     cls = METHODS[name]
-    made: Method = cls(**resolve(cls, settings))
+    made: Method = cls(**resolve(cls, settings, owners_of))
     return made
+
+
+def owners_of(word: str) -> list[str]:
+    """The methods that have a setting of this name."""
+    return [name for name, cls in METHODS.items() if word in words_of(cls)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import enum
 import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from blomodel.basics.registry import nearest
 from blomodel.errors import UnknownSettingError
+from blomodel.methods.run.arguments import unknown_word
 
 
 class Kind(enum.Enum):
@@ -127,8 +129,8 @@ def check_settings(cls: Any) -> None:
             )
         if not is_common and not field.metadata["own"]:
             raise UnknownSettingError(
-                f"{cls.name}: the setting {field.name!r} is no word of the vocabulary; the nearest one "
-                f"is {nearest(field.name, list(VOCABULARY))!r}. Use a word of "
+                f"{cls.name}: the setting {field.name!r} is no word of the vocabulary{_near(field)}. "
+                "Use a word of "
                 "blomodel.methods.run.settings.VOCABULARY, or declare this one as the method's own with "
                 "setting(..., own=True)."
             )
@@ -141,6 +143,11 @@ def check_settings(cls: Any) -> None:
             taken.add(word)
 
 
+def _near(field: dataclasses.Field[Any]) -> str:
+    like = nearest(field.name, VOCABULARY)
+    return "" if like is None else f"; the nearest one is {like!r}"
+
+
 def words_of(cls: Any) -> dict[str, str]:
     """Every name that a method's settings may be given by, with the setting that it means."""
     return {
@@ -150,15 +157,20 @@ def words_of(cls: Any) -> dict[str, str]:
     }
 
 
-def resolve(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What a user gave, checked, under the names of the method's fields."""
+def resolve(
+    cls: Any, given: dict[str, Any], owners: Callable[[str], Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """What a user gave, checked, under the names of the method's fields.
+
+    ``owners`` tells which methods have a setting of some name, for the message.
+    """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     words = words_of(cls)
     chosen: dict[str, Any] = {}
     given_as: dict[str, str] = {}
     for word, value in given.items():
         if word not in words:
-            raise UnknownSettingError(_unknown(cls.name, word, words))
+            raise UnknownSettingError(unknown_word(cls.name, word, words, owners or (lambda _: ())))
         field = fields[words[word]]
         if field.name in chosen:
             raise UnknownSettingError(
@@ -172,15 +184,6 @@ def resolve(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
         is_opposite = word in field.metadata["opposites"] and value is not None
         chosen[field.name], given_as[field.name] = not value if is_opposite else value, word
     return chosen
-
-
-def _unknown(method: str, word: str, words: dict[str, str]) -> str:
-    if not words:
-        return f"{method} has no settings, so {word!r} cannot be set."
-    like = nearest(word, list(words))
-    shown = repr(like) if words[like] == like else f"{like!r}, another name of {words[like]!r}"
-    names = ", ".join(dict.fromkeys(words.values()))
-    return f"{method} has no setting {word!r}; did you mean {shown}? Settings of {method}: {names}."
 
 
 def _complaint(field: dataclasses.Field[Any], value: Any) -> str:

@@ -116,7 +116,7 @@ def test_no_answer_anywhere_near_is_said():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize(y**2), [x * y >= 1, y <= 1], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize((x + 1) ** 2 + y), [x >= 0, x <= 3], lower)
-    with pytest.raises(bm.errors.LowerLevelError, match="infeasible"):
-        problem.solve(method="blocc", step_size=1.0)
+    problem.solve(method="blocc", step_size=1.0)
+    assert any("infeasible" in note for note in problem.solution.notes)
     problem.solve(method="blocc")
     assert x.value == pytest.approx(1.0, abs=1e-4)

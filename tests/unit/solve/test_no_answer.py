@@ -6,7 +6,6 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics.deadline import NEVER, Deadline
-from blomodel.errors import LowerLevelError
 
 
 @pytest.fixture
@@ -86,8 +85,7 @@ def test_a_problem_with_coupling_rows_that_can_hold_has_an_answer(x, y):
 def test_lower_level_infeasible_names_the_lower_rows(x, y):
     lower = bm.Lower(cp.Minimize(y), [y >= x + 1, y <= x - 1, y <= 9], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x), [0 <= x, x <= 1], lower)
-    with pytest.raises(LowerLevelError, match="in conflict: x [+] 1 <= y; y <= x"):
-        problem.solve()
+    assert problem.solve() == np.inf
     assert problem.status == "lower_infeasible"
     assert problem.solution.no_answer.kind == "lower infeasible"
     assert len(problem.solution.no_answer.conflicts) == 2
@@ -97,8 +95,7 @@ def test_lower_level_infeasible_names_the_lower_rows(x, y):
 def test_lower_level_unbounded_is_not_called_infeasible(x, y):
     lower = bm.Lower(cp.Maximize(y), [y >= x], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x), [0 <= x, x <= 1], lower)
-    with pytest.raises(LowerLevelError, match="unbounded objective"):
-        problem.solve()
+    assert problem.solve() == np.inf
     assert problem.status == "lower_unbounded"
     assert "lower unbounded" in outcome(problem)
 
@@ -118,7 +115,7 @@ def test_unbounded_along_a_curve(x, y):
     problem = bm.BilevelProblem(cp.Minimize(-cp.log(1 + y)), [x >= 0], lower)
     assert problem.solve(n_starts=1) == -np.inf
     assert problem.status == "unbounded"
-    assert "+x" in outcome(problem) and "seen, not proven" in outcome(problem)
+    assert "with x going to +infinity" in outcome(problem) and "seen, not proven" in outcome(problem)
 
 
 @pytest.mark.parametrize("f", [lambda y: cp.exp(-y), lambda y: cp.inv_pos(1 + y)])
