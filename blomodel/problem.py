@@ -259,9 +259,9 @@ class BilevelProblem(StatedProblem):
         """What the upper level gets when the lower level chooses against it.
 
         Among the lower minimisers at the answer's x (the problem is solved first if need be), the one
-        with the worst upper objective is looked for. With a lower level that is convex, and an upper
-        objective that is concave (or affine) in y, the worst value is proven; otherwise it is
-        the worst that was found, with a bound where one is known.
+        with the worst upper objective is looked for: by a convex program where the upper objective is
+        concave (or affine) in y, else by branch and bound. ``bound``, ``gap`` and ``status`` of the
+        result tell whether it is proven.
 
         Parameters
         ----------
@@ -269,7 +269,8 @@ class BilevelProblem(StatedProblem):
             Another decision of the upper level to look at.
         search : int
             Look at about this many x and return the one with the best pessimistic value, among those at
-            which no lower minimiser found violates an upper constraint. This is a search, no proof.
+            which no lower minimiser found violates an upper constraint. This is a search, no proof;
+            ``best_bound`` tells how much better another x may be.
 
         Examples
         --------

@@ -393,9 +393,6 @@ FILTERED_CONSTRAINTS = Limit(
 DENSE_SHADOW = Limit(
     500, "lower variables", "beyond it, the shadow gradient comes from an iterative solver"
 )
-CORNERS_OF_MINIMISERS = Limit(
-    12, "entries of y", "beyond it, corners of the set of lower minimisers are not tried one by one"
-)
 SENSITIVITY_UNKNOWNS = Limit(
     700,
     "variables and multipliers",

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.tape import Tape
@@ -75,6 +76,15 @@ class IntegerLower:
         found = self._minimise(self.model.f, x, p, value, deadline)
         return None if isinstance(found, str) else found
 
+    def choose_worst(
+        self, x: np.ndarray, p: np.ndarray, value: float, deadline: Deadline = NEVER
+    ) -> MipAnswer | None:
+        """-f over all lower minimisers at x, whatever the upper level allows."""
+        model = self.model
+        against = lower([-model.f_expression], model.blocks)
+        found = self._minimise(against, x, p, value, deadline, keeps_upper=False)
+        return None if isinstance(found, str) else found
+
     def _answer(self, x: np.ndarray, p: np.ndarray, found: MipAnswer) -> Answer:
         by = "highs" if self.is_linear else "scip"
         if found.point is None:
@@ -83,26 +93,39 @@ class IntegerLower:
         return Answer(found.status, value, found.point, solver=by, bound=min(found.bound, value))
 
     def _minimise(
-        self, objective: Tape, x: np.ndarray, p: np.ndarray, level: float | None, deadline: Deadline
+        self,
+        objective: Tape,
+        x: np.ndarray,
+        p: np.ndarray,
+        level: float | None,
+        deadline: Deadline,
+        *,
+        keeps_upper: bool = True,
     ) -> MipAnswer | str:
         """f or g over the lower rows; with a level over the minimisers that the upper rows allow."""
+        rows = [(self.model.lower_in, False), (self.model.lower_eq, True)]
+        if level is not None and keeps_upper:
+            rows += [(self.model.upper_in, False), (self.model.upper_eq, True)]
         is_linear = self.is_linear if level is None else self.can_choose_by_highs
         if is_linear:
-            return self._by_highs(objective, x, p, level, deadline)
+            return self._by_highs(objective, rows, x, p, level, deadline)
         if not is_installed():
             return NO_SCIP
         try:
-            return self._by_scip(objective, x, p, level, deadline)
+            return self._by_scip(objective, rows, x, p, level, deadline)
         except UntranslatableError as error:
             return str(error)
 
     def _by_highs(
-        self, objective: Tape, x: np.ndarray, p: np.ndarray, level: float | None, deadline: Deadline
+        self,
+        objective: Tape,
+        own: list[tuple[Rows, bool]],
+        x: np.ndarray,
+        p: np.ndarray,
+        level: float | None,
+        deadline: Deadline,
     ) -> MipAnswer:
         model, zero = self.model, np.zeros(self.model.y.size)
-        own = [(model.lower_in, False), (model.lower_eq, True)]
-        if level is not None:
-            own += [(model.upper_in, False), (model.upper_eq, True)]
         parts, lows, highs = [], [], []
         for rows, is_equality in own:
             line = rows.linearise(x, zero, p)
@@ -144,14 +167,17 @@ class IntegerLower:
         )
 
     def _by_scip(
-        self, objective: Tape, x: np.ndarray, p: np.ndarray, level: float | None, deadline: Deadline
+        self,
+        objective: Tape,
+        own: list[tuple[Rows, bool]],
+        x: np.ndarray,
+        p: np.ndarray,
+        level: float | None,
+        deadline: Deadline,
     ) -> MipAnswer:
         model, program = self.model, ScipProgram()
         y = program.variables(*self._whole_bounds, model.integer_y)
         inputs: dict[str, Any] = {"x": list(map(float, x)), "y": y, "p": list(map(float, p))}
-        own = [(model.lower_in, False), (model.lower_eq, True)]
-        if level is not None:
-            own += [(model.upper_in, False), (model.upper_eq, True)]
         for rows, is_equality in own:
             add = program.equal_zero if is_equality else program.at_most_zero
             add(program.formulas(rows.tape, inputs))

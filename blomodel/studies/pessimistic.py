@@ -2,8 +2,8 @@
 
 The solve takes, among several lower minimisers, the one that suits the upper level. Here the worst
 one is looked for: the largest f (smallest, when the upper level maximises) over all lower minimisers
-at the same x. The follower does not care about upper constraints either, so those that some
-minimiser would violate are reported.
+at the same x, by a convex program where it is one and by branch and bound elsewhere. The follower does
+not care about upper constraints either, so those that some minimiser would violate are reported.
 """
 
 from __future__ import annotations
@@ -11,21 +11,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
-from blomodel.basics import limits
-from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.declare.point import read_level
 from blomodel.errors import LowerLevelError, ModelError, NonconvexLowerError
 from blomodel.methods.run.starts import spread
+from blomodel.model.global_lower import GlobalLower
 from blomodel.model.minimisers import ChoiceAmongMinimisers
-from blomodel.model.multistart import MultistartLower
+from blomodel.model.multistart import CORNERS
 from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.branching.scip import is_installed
+from blomodel.status import Status
+from blomodel.studies.worst_minimiser import (
+    FEW_NODES,
+    MOST_NODES,
+    Minimisers,
+    Worst,
+    judged,
+    search_nonconvex,
+    settled_from,
+)
 from blomodel.text.layout import array
 
 if TYPE_CHECKING:
@@ -48,10 +57,13 @@ class Pessimistic:
     optimistic, pessimistic : float
         In the user's sense. ``pessimistic`` is infinite when a minimiser makes f as bad as it likes.
     is_proven : bool
-        Whether no lower minimiser is worse than ``y_worst``; otherwise ``pessimistic`` is the worst
-        that was found.
+        Whether no lower minimiser is worse than ``y_worst`` by more than a relative gap of 1e-4;
+        otherwise ``pessimistic`` is the worst that was found.
     bound : float or None
-        No lower minimiser gives a worse value than this; None: not known.
+        No lower minimiser at x gives a worse value than this; None: not known.
+    best_bound : float or None
+        No x at all has a better pessimistic value: the bound of the optimistic problem, where a solve
+        has found one.
     lower_is_unique : bool or None
         Whether there is only one minimiser; None: not known.
     y_worst : dict
@@ -71,6 +83,27 @@ class Pessimistic:
     y_worst: dict[cp.Variable, np.ndarray] = field(repr=False)
     violated: dict[str, float]
     reason: str
+    best_bound: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Relative difference of ``pessimistic`` and ``bound``; None: no bound is known."""
+        if self.bound is None:
+            return None
+        if not np.isfinite(self.pessimistic):
+            return 0.0
+        return abs(self.bound - self.pessimistic) / (1 + abs(self.pessimistic))
+
+    @property
+    def status(self) -> Status:
+        """What is claimed of ``pessimistic`` at x.
+
+        ``optimal``: it is the worst choice, proven by ``bound``. ``feasible``: some minimiser leads to
+        it, others may be worse. ``unbounded``: it can be as bad as one likes.
+        """
+        if not np.isfinite(self.pessimistic):
+            return Status.UNBOUNDED
+        return Status.OPTIMAL if self.is_proven else Status.FEASIBLE
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -85,18 +118,12 @@ class Pessimistic:
             f"lower answer unique   {unique}",
         ]
         if self.bound is not None and not self.is_proven:
-            lines.append(f"never worse than      {self.bound:.10g}")
+            lines.append(f"never worse than      {self.bound:.10g}   (gap {self.gap:.1e})")
+        if self.best_bound is not None:
+            lines.append(f"no x is better than   {self.best_bound:.10g}")
         for constraint, amount in self.violated.items():
             lines.append(f"may be violated       {constraint} by {amount:.3g}")
         return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class _Worst:
-    value: float  # of f, as something to minimise
-    y: np.ndarray | None
-    bound: float | None
-    reason: str
 
 
 class _Choices:
@@ -107,6 +134,8 @@ class _Choices:
         flat = cp.hstack([cp.vec(leaf, order="F") for leaf in model.y.leaves])
         self.along = ChoiceAmongMinimisers(model, direction @ flat, parameters=[direction])
         self.worst = ChoiceAmongMinimisers(model, -model.f_expression)
+        target = cp.Parameter(model.y.size, name="target")
+        self.nearest = ChoiceAmongMinimisers(model, cp.sum_squares(flat - target), parameters=[target])
 
 
 def evaluate_pessimistically(
@@ -114,34 +143,35 @@ def evaluate_pessimistically(
     x: np.ndarray,
     known_value: float = np.inf,
     choices: _Choices | None = None,
+    nodes: int = MOST_NODES,
 ) -> Pessimistic:
     """Best and worst choice among the lower minimisers at x.
 
     ``known_value`` is an upper objective, to be minimised, that some minimiser is known to reach.
+    ``nodes`` is the effort of branch and bound.
     """
     model, p = problem.plain_model, problem.parameter_values()
-    answer, is_convex = model.solve_lower(x, p, np.zeros(model.y.size), accuracy=1e-9)
+    answer, is_sure = model.solve_lower(x, p, np.zeros(model.y.size), accuracy=1e-9)
     if not answer.status.has_point:
         raise LowerLevelError(
             f"The lower level has no answer at x = {array(x)} "
             f"({answer.status.message.rstrip('.').lower()}), so there is none to be pessimistic about.",
             x,
         )
-    if not is_convex:
-        best, worst, unique = _search_nonconvex(model, x, p, answer)
-        violated = _violations_at(problem, x, p, [answer.y, worst.y])
+    if not is_sure or model.integer_y.any() or answer.solver == CORNERS:
+        best, worst, unique = search_nonconvex(model, x, p, answer, is_sure, nodes)
+        points = _worst_of_rows(model, x, p, answer, curved_only=False)
+        violated = _violations_at(problem, x, p, [answer.y, worst.y, *points])
     else:
-        answers = _Answers(model, x, p, answer, choices or _Choices(model))
+        answers = _Answers(model, x, p, answer, choices or _Choices(model), nodes)
         best, worst = answers.best(), answers.worst
         unique = answers.is_unique
         violated = _violated_constraints(problem, answers)
-    small = 1e-7 * (1 + abs(worst.value))
-    is_reached = worst.bound is not None and worst.bound <= worst.value + small
     return Pessimistic(
         x=problem.levels.x.unpack(x.copy()),
         optimistic=problem.sign * min(best, known_value),
         pessimistic=problem.sign * worst.value,
-        is_proven=is_reached,
+        is_proven=worst.is_proven,
         bound=None if worst.bound is None else problem.sign * worst.bound,
         lower_is_unique=unique,
         y_worst={} if worst.y is None else problem.levels.y.unpack(worst.y.copy()),
@@ -152,12 +182,6 @@ def evaluate_pessimistically(
 
 def look_pessimistically(problem: BilevelProblem, x: object, search: int) -> Pessimistic:
     """See BilevelProblem.pessimistic."""
-    model = problem.plain_model
-    if model.integer_y.any() or (search > 0 and model.has_integers):
-        raise ModelError(
-            "pessimistic() looks at lower levels without integer variables, and searches only over x "
-            "that are real; with integers above it takes an x of your own."
-        )
     known_value = np.inf
     if x is None:
         if problem.solution is None:
@@ -179,13 +203,14 @@ def look_pessimistically(problem: BilevelProblem, x: object, search: int) -> Pes
 def search_pessimistically(problem: BilevelProblem, first: np.ndarray, count: int) -> Pessimistic:
     """The best pessimistic value among many x: spread over the bounds, then closer and closer.
 
-    An x counts only when every lower minimiser found there keeps the upper constraints. Nothing
-    proves that there is no better x, and a best one need not exist: the worst choice may jump.
+    An x counts only when every lower minimiser found there keeps the upper constraints. A best x need
+    not exist, since the worst choice may jump; a bound of the optimistic problem bounds this one too.
     """
     model, choices = problem.plain_model, _Choices(problem.plain_model)
     low, high = model.bounds(problem.parameter_values())
     best: Pessimistic | None = None
     center, tried = first, 0
+    seen: set[bytes] = set()
     reach = np.where(np.isfinite(high - low), (high - low) / 2, 1 + np.abs(first))
     for shrink in (1.0, 0.1, 0.01, 0.001):
         # A good x often lies right beside the optimistic answer, at which the follower is about to
@@ -197,9 +222,13 @@ def search_pessimistically(problem: BilevelProblem, first: np.ndarray, count: in
             around = np.maximum(low, middle - span), np.minimum(high, middle + span)
             points += _points(around, middle, count // (4 * len(middles)))
         for x in points:
+            x = np.where(model.integer_x, np.round(x), x)
+            if x.tobytes() in seen:
+                continue
+            seen.add(x.tobytes())
             tried += 1
             try:
-                value = evaluate_pessimistically(problem, x, choices=choices)
+                value = evaluate_pessimistically(problem, x, choices=choices, nodes=FEW_NODES)
             except LowerLevelError:
                 continue
             if not value.violated and (
@@ -211,7 +240,13 @@ def search_pessimistically(problem: BilevelProblem, first: np.ndarray, count: in
             f"At each of {tried} x that were tried some lower minimiser violates an upper constraint, "
             "or there is none; problem.pessimistic() without search= names the constraints."
         )
-    return replace(best, reason=f"{best.reason}; x is the best of {tried} that were tried")
+    certificate = problem.certificate
+    least = None if certificate is None or certificate.bound is None else float(certificate.bound)
+    reason = f"{best.reason}; x is the best of {tried} that were tried"
+    if least is not None:
+        gap = abs(best.pessimistic - least) / (1 + abs(best.pessimistic))
+        reason += f", and no x is better by more than {gap:.1e} (relative)"
+    return replace(best, reason=reason, best_bound=least)
 
 
 def _points(bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int) -> list[np.ndarray]:
@@ -226,10 +261,16 @@ class _Answers:
     """The lower minimisers of a convex lower level at one x."""
 
     def __init__(
-        self, model: Model, x: np.ndarray, p: np.ndarray, answer: Answer, choices: _Choices
+        self,
+        model: Model,
+        x: np.ndarray,
+        p: np.ndarray,
+        answer: Answer,
+        choices: _Choices,
+        nodes: int = MOST_NODES,
     ) -> None:
         self.model, self.x, self.p, self.answer = model, x, p, answer
-        self.choices = choices
+        self.choices, self.nodes = choices, nodes
 
     def f(self, y: np.ndarray) -> float:
         """The upper objective, as something to minimise."""
@@ -279,27 +320,38 @@ class _Answers:
             found = self.model.optimistic_choice.solve(self.x, self.p, self.answer, slack=SLACK)
             return self.f(found.y) if found.status.has_point else self.f(self.answer.y)
         except NonconvexLowerError:
-            return min(self.f(end) for end in (*self.ends, self.answer.y) if end is not None)
+            pass
+        if is_installed():
+            chosen = GlobalLower(self.model).choose(self.x, self.p, self.answer.value)
+            if chosen is not None:
+                near = self._nearest(chosen)
+                return self.f(chosen if near is None else near)
+        return min(self.f(end) for end in (*self.ends, self.answer.y) if end is not None)
+
+    def _nearest(self, y: np.ndarray) -> np.ndarray | None:
+        """The minimiser nearest to a point that is one but for a solver's tolerance."""
+        found = self.choices.nearest.solve(self.x, self.p, self.answer, slack=SLACK, values=y)
+        return found.y if found.status.has_point else None
 
     @cached_property
-    def worst(self) -> _Worst:
+    def worst(self) -> Worst:
         """Largest f over the minimisers."""
         if self.is_unique:
             value = self.f(self.answer.y)
-            return _Worst(value, self.answer.y, value, "the lower answer is unique")
+            return Worst(value, self.answer.y, value, "the lower answer is unique")
         try:
             found = self.choices.worst.solve(self.x, self.p, self.answer, slack=SLACK)
         except NonconvexLowerError:
             return self._climb()
         if found.status is InnerStatus.UNBOUNDED:
-            return _Worst(np.inf, None, np.inf, "f grows without limit over the lower minimisers")
+            return Worst(np.inf, None, np.inf, "f grows without limit over the lower minimisers")
         if not found.status.has_point:
             return self._climb()
         value = self.f(found.y)
         reason = "proven: f is concave in y, so this is a convex problem"
-        return _Worst(value, found.y, value, reason)
+        return Worst(value, found.y, value, reason)
 
-    def _climb(self) -> _Worst:
+    def _climb(self) -> Worst:
         """Largest f found by going to the end of the set along the slope, from many starts."""
         starts = [end for end in (*self.ends, self.answer.y) if end is not None]
         rng = np.random.default_rng(0)
@@ -307,14 +359,12 @@ class _Answers:
             end = self.farthest(rng.standard_normal(self.answer.y.size))
             starts += [] if end is None else [end]
         top = max((self._ascend(start) for start in starts), key=self.f)
-        bound = self._bound_by_corners()
-        reason = f"the worst of {len(starts)} ascents"
-        small = 1e-7 * (1 + abs(self.f(top)))
-        if bound is not None and bound <= self.f(top) + small:
-            reason = "proven: f is convex in y, and no corner of the minimisers' ranges is worse"
-        else:
-            reason += ", not proven"
-        return _Worst(self.f(top), top, bound, reason)
+        minimisers = Minimisers(self.model, self.x, self.p, self.answer.value, self.nodes)
+        bound, worse = minimisers.largest(self.model.f, known=self.f(top))
+        if worse is not None:
+            near = self._nearest(worse)
+            top = max(top, top if near is None else self._ascend(near), key=self.f)
+        return judged(self.f(top), top, bound, f"the worst of {len(starts)} ascents")
 
     def _ascend(self, y: np.ndarray, max_steps: int = 50) -> np.ndarray:
         fractions = np.linspace(0.05, 1.0, 20)
@@ -328,50 +378,6 @@ class _Answers:
             y = trial
         return y
 
-    def _bound_by_corners(self) -> float | None:
-        """Largest f over the box around the minimisers, where f is convex in y."""
-        free = self.free
-        if not limits.CORNERS_OF_MINIMISERS.allows(len(free)) or not np.all(np.isfinite(self.ranges)):
-            return None
-        try:
-            _ = self.model.penalised_program  # compiles only when f is convex in y
-            if not self.model.penalised_program.is_convex(self.x, self.p, (1.0, 0.0)):
-                return None
-        except NonconvexLowerError:
-            return None
-        corner, worst = self.answer.y.copy(), -np.inf
-        for sides in product((0, 1), repeat=len(free)):
-            corner[free] = self.ranges[free, sides]
-            worst = max(worst, self.f(corner))
-        return worst
-
-
-def _search_nonconvex(
-    model: Model, x: np.ndarray, p: np.ndarray, answer: Answer
-) -> tuple[float, _Worst, bool | None]:
-    """Best and worst f among the minimisers that local searches find, tilted towards f and away.
-
-    The third result is False when the minimisers found differ.
-    """
-
-    def f(y: np.ndarray) -> float:
-        return float(model.f(x, y, p)[0])
-
-    minimisers = [answer.y]
-    limit = answer.value + 1e-6 * (1 + abs(answer.value))
-    for tilt in (1e-3, -1e-3, 1e-6, -1e-6):
-        tape = lower([model.g_expression + tilt * model.f_expression], model.blocks)
-        found = MultistartLower(model, objective=tape).solve(x, p, near=[answer.y])
-        if found.status.has_point:
-            # Without the tilt the search falls back into the nearest minimiser.
-            y = model.multistart.descend_from(x, p, found.y)
-            minimisers += [y] if float(model.g(x, y, p)[0]) <= limit else []
-    worst = max(minimisers, key=f)
-    reason = "the worst minimiser that local searches found, not proven"
-    width = np.ptp(minimisers, axis=0).max(initial=0)
-    is_several = width > 1e-3 * (1 + np.abs(answer.y).max(initial=0))
-    return min(map(f, minimisers)), _Worst(f(worst), worst, None, reason), False if is_several else None
-
 
 def _violated_constraints(problem: BilevelProblem, answers: _Answers) -> dict[str, float]:
     """Upper constraints that some lower minimiser breaks, with the largest violation found."""
@@ -381,7 +387,29 @@ def _violated_constraints(problem: BilevelProblem, answers: _Answers) -> dict[st
         for slope in _slopes_of_affine_rows(rows, answers):
             for direction in (slope, -slope) if rows is model.upper_eq else (slope,):
                 points.append(answers.farthest(direction))
+    if not answers.is_unique:
+        points += _worst_of_rows(model, x, p, answers.answer, curved_only=True)
     return _violations_at(problem, x, p, points)
+
+
+def _worst_of_rows(
+    model: Model, x: np.ndarray, p: np.ndarray, answer: Answer, *, curved_only: bool
+) -> list[np.ndarray]:
+    """Minimisers at which the upper rows that hold y are largest, by branch and bound."""
+    minimisers = Minimisers(model, x, p, answer.value, FEW_NODES)
+    points = []
+    for rows, signs in ((model.upper_in, (1.0,)), (model.upper_eq, (1.0, -1.0))):
+        if rows.tape is None or rows.spectral:
+            continue
+        degree = polynomial(rows.tape, variable="y", coefficient="x").degree
+        for row in np.flatnonzero(degree > (1 if curved_only else 0)):
+            for sign in signs:
+                _, y = minimisers.largest(rows.tape, int(row), sign)
+                if y is not None and not model.integer_y.any() and not model.is_convex_below:
+                    points += settled_from(model, x, p, y, answer.value)
+                elif y is not None:
+                    points.append(y)
+    return points
 
 
 def _slopes_of_affine_rows(rows: Rows, answers: _Answers) -> list[np.ndarray]:

@@ -119,6 +119,34 @@ class BoundingProblem:
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}
         program.at_most_zero(program.formulas(model.upper_in.tape, self._inputs))
         program.equal_zero(program.formulas(model.upper_eq.tape, self._inputs))
+        self._add_lower_level(program)
+        if lower_points:
+            self._add_cuts(program, lower_points)
+        (f,) = program.formulas(model.f, self._inputs)
+        program.minimise(f)
+        return program
+
+    def at(self, x: Array, level: float) -> tuple[ScipProgram, dict[str, Any]]:
+        """The lower level's conditions at one x, with g at most ``level``; still without an objective.
+
+        The first variables of the program are y. The inputs of the model's functions come with it.
+        """
+        stated, model = self.stated, self.model
+        program = ScipProgram()
+        y = program.variables(*stated.y_bounds, stated.integer_y)
+        own = {"x": [float(value) for value in x], "y": y[: model.y.size]}
+        # Variables for kinks of the upper level are in none of the lower level's rows.
+        further = [0.0] * (stated.x.size - model.x.size)
+        self._inputs = {"x": own["x"] + further, "y": y, "p": [float(value) for value in self.p]}
+        inputs = {**self._inputs, **own}
+        self._add_lower_level(program)
+        (g,) = program.formulas(model.g, inputs)
+        program.at_most_zero([g - level])
+        return program, inputs
+
+    def _add_lower_level(self, program: ScipProgram) -> None:
+        """Rows of the lower level, with multipliers where they are known to exist."""
+        model = self.stated
         program.equal_zero(program.formulas(model.lower_eq.tape, self._inputs))
         rows = program.formulas(model.lower_in.tape, self._inputs)
         if not model.conditions.multipliers_are_unknowns:
@@ -127,11 +155,6 @@ class BoundingProblem:
             self._add_conditions(program, rows)
         else:
             program.at_most_zero(rows)
-        if lower_points:
-            self._add_cuts(program, lower_points)
-        (f,) = program.formulas(model.f, self._inputs)
-        program.minimise(f)
-        return program
 
     def _add_pairs(self, program: ScipProgram, rows: list[Formula]) -> None:
         """Pairs of a row and a multiplier that y holds."""
