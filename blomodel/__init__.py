@@ -21,6 +21,7 @@ from blomodel.errors import BlomodelError
 from blomodel.status import Status
 
 if TYPE_CHECKING:
+    from blomodel import problems
     from blomodel.atoms import sigmoid
     from blomodel.certification.certificate import Certificate
     from blomodel.certification.certifying import certify
@@ -46,6 +47,7 @@ __all__ = [
     "certify",
     "compare",
     "methods",
+    "problems",
     "read",
     "sigmoid",
 ]
@@ -64,14 +66,16 @@ _HOMES = {
     "sigmoid": "atoms",
 }
 
+_PACKAGES = {"diagnostics": "studies.diagnostics", "problems": "problems"}
+
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
-    if name == "diagnostics":
-        return importlib.import_module("blomodel.studies.diagnostics")
+    if name in _PACKAGES:
+        return importlib.import_module(f"blomodel.{_PACKAGES[name]}")
     raise AttributeError(f"module 'blomodel' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "diagnostics"})
+    return sorted({*globals(), *_HOMES, *_PACKAGES})

@@ -24,7 +24,7 @@ import blomodel as bm
 parser = argparse.ArgumentParser(description="All methods on one problem.")
 parser.add_argument("--save", type=Path, default=Path("compare_methods.png"), metavar="FILE")
 parser.add_argument("--time-limit", type=float, default=1.0, help="seconds for each method")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The problem

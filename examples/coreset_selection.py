@@ -23,7 +23,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Which samples stand for all?")
 parser.add_argument("--save", type=Path, default=Path("coreset_selection.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The model

@@ -27,7 +27,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Coupled constraints, and the kink they make.")
 parser.add_argument("--save", type=Path, default=Path("coupled_kink.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The model

@@ -28,7 +28,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="A bilevel QP whose data change.")
 parser.add_argument("--save", type=Path, default=Path("coupled_qp.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The data

@@ -27,7 +27,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Strategic bidding in an electricity market.")
 parser.add_argument("--save", type=Path, default=Path("electricity_market.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The plants

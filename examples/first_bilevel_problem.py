@@ -25,7 +25,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="A first bilevel problem, in pictures.")
 parser.add_argument("--save", type=Path, default=Path("first_bilevel_problem.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The lower level: the household

@@ -28,7 +28,7 @@ import blomodel as bm
 parser = argparse.ArgumentParser(description="Finding wrong labels.")
 parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="MNIST as .npz")
 parser.add_argument("--save", type=Path, default=Path("hyper_cleaning.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The data

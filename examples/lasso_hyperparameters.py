@@ -24,7 +24,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="The weights of a lasso and of a group lasso.")
 parser.add_argument("--save", type=Path, default=Path("lasso_hyperparameters.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # One weight for each feature

@@ -28,7 +28,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="When PBGD-Free is right, and when it is wrong.")
 parser.add_argument("--save", type=Path, default=Path("pbgd_free.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 
 def run(problem: bm.BilevelProblem, x: cp.Variable, start: float, method: str) -> tuple[float, str]:

@@ -24,7 +24,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Pricing for customers who may choose against you.")
 parser.add_argument("--save", type=Path, default=Path("pessimistic_pricing.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The customers

@@ -25,7 +25,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Representation learning, to the global optimum.")
 parser.add_argument("--save", type=Path, default=Path("representation_learning.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The data

@@ -34,7 +34,7 @@ parser = argparse.ArgumentParser(description="A support vector machine with chos
 parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="the Pima data as CSV")
 parser.add_argument("--splits", type=int, default=5, help="random splits; the paper takes 20")
 parser.add_argument("--save", type=Path, default=Path("svm_selection.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The data

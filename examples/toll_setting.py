@@ -25,7 +25,7 @@ import blomodel as bm
 
 parser = argparse.ArgumentParser(description="Toll setting on a small network.")
 parser.add_argument("--save", type=Path, default=Path("toll_setting.png"), metavar="FILE")
-options = parser.parse_args()
+options, _ = parser.parse_known_args()  # a notebook hands over arguments of its own
 
 # %%
 # The network

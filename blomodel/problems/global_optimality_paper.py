@@ -14,6 +14,13 @@ Samples = tuple[np.ndarray, np.ndarray]  # features and labels, a sample in each
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # training, then validation data
 
 
+def example_1() -> BilevelProblem:
+    """Example 1: PL at both levels, yet u -> f(u, v(u)) is not; the penalty objective is."""
+    u, v = cp.Variable(name="u"), cp.Variable(name="v")
+    lower = Lower(cp.Minimize(0.5 * (u - v) ** 2), variables=[v])
+    return BilevelProblem(cp.Minimize(0.5 * (u - 2 * cp.nlp.sin(v)) ** 2), [], lower)
+
+
 def softmax_losses(
     features: Any, labels: np.ndarray, weights: cp.Expression, n_classes: int
 ) -> cp.Expression:

@@ -78,7 +78,8 @@ def test_public_functions_are_not_hidden_by_modules() -> None:
     # importing a submodule binds its name in the package, over a function of the same name
     import blomodel.solve.solving
 
-    assert all(callable(getattr(blomodel, name)) for name in blomodel.__all__)
+    packages = {"problems"}
+    assert all(callable(getattr(blomodel, name)) for name in set(blomodel.__all__) - packages)
 
 
 def test_versions_agree() -> None:

@@ -5,6 +5,7 @@ import numpy as np
 
 import blomodel as bm
 from blomodel.methods.run.run import Run
+from blomodel.problems.smooth_papers import flat_lower
 
 
 def quadratic(n_x=5, n_y=6, condition=10.0, seed=0):
@@ -42,12 +43,11 @@ def logistic(n_x=3, n_y=4, n_rows=12, seed=0):
 
 
 def galet_example(x_start, y_start):
-    """Example 1 of the GALET paper: a nonconvex lower level that satisfies the PL condition."""
-    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
-    rest = y[0] - cp.nlp.sin(y[1])
-    lower = bm.Lower(cp.Minimize(0.5 * (x + rest) ** 2), [], variables=[y])
+    """Example 1 of the GALET paper from a given start."""
+    problem = flat_lower()
+    (x,), (y,) = problem.levels.upper, problem.levels.lower
     x.value, y.value = x_start, np.array(y_start)
-    return bm.BilevelProblem(cp.Minimize(x**2 + rest), [], lower), x, y
+    return problem, x, y
 
 
 def lower_answer(model, x, y=None, p=None):

@@ -1,35 +1,27 @@
 """Perturbed gradient descent: the step (8), and the examples C.1.1 to C.1.3 of its paper."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from smooth_problems import quadratic
 
-import blomodel as bm
 from blomodel.errors import UnknownSettingError
+from blomodel.problems.smooth_papers import coreset, rotated, waves
 
 NONE = np.zeros(0)
 
 
 def synthetic(n=20, condition=3.0, seed=0, nonconvex=False):
     """C.1.1 (strongly convex) and C.1.3 (cosine); returns the hypergradient's norm for the first."""
-    random = np.random.default_rng(seed)
-    left, _ = np.linalg.qr(random.standard_normal((n, n)))
-    right, _ = np.linalg.qr(random.standard_normal((n, n)))
-    h = left @ np.diag(np.geomspace(1, condition, n) / np.sqrt(condition)) @ right.T
-    c, d, start = random.standard_normal((3, n)) / np.sqrt([[n], [n], [1]])
-    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
-    distance = 0.5 * cp.sum_squares(h @ y - x)
-    lower = bm.Lower(cp.Minimize(cp.nlp.cos(distance) if nonconvex else distance), [], variables=[y])
-    upper = cp.nlp.sin(c @ x + d @ y) + cp.log(cp.sum_squares(x + y) + 1)
-    x.value = start
+    h, (c, d, _) = rotated(n, condition, seed)
+    problem = waves(n, condition, seed, is_nonconvex=nonconvex)
+    (x,), (y,) = problem.levels.upper, problem.levels.lower
 
     def hypergradient(x):
         y = np.linalg.solve(h, x)
         outer, inner = np.cos(c @ x + d @ y), 2 * (x + y) / ((x + y) @ (x + y) + 1)
         return np.linalg.norm(outer * c + inner + np.linalg.solve(h.T, outer * d + inner))
 
-    return bm.BilevelProblem(cp.Minimize(upper), [], lower), x, y, h, hypergradient
+    return problem, x, y, h, hypergradient
 
 
 def theorem(rho, n_steps, curvature_h=30.0):
@@ -76,12 +68,7 @@ def test_c13_stays_at_lower_answers_while_the_direction_vanishes(rho):
 
 @pytest.mark.parametrize("rho", ["square", "root"])
 def test_c12_coreset_selection(rho):
-    corners = np.array([[1.0, 3.0, -2.0, 0.0], [3.0, 1.0, 0.0, -2.0]])
-    x, y = cp.Variable(4, name="x"), cp.Variable(2, name="y")
-    shares = cp.exp(x) / cp.sum(cp.exp(x))
-    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - corners @ shares)), [], variables=[y])
-    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - np.array([1.0, 0.5]))), [], lower)
-    x.value = np.zeros(4)
+    problem = coreset()
     problem.solve(method="perturbed-gd", rho=rho)
     assert problem.value < 1e-6
 

@@ -23,22 +23,20 @@ of (34) with c = 0.5 and alpha = 1.5 stays below 0.0003 on the way. In this read
 squares only, which is a milder f than the paper speaks of (its slope in y is said to be large).
 """
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-import blomodel as bm
+from blomodel.problems.penalty_paper import (
+    FITTED,
+    PREFERRED,
+    REFERENCE,
+    REJECTED,
+    fine_tuning_toy,
+    margin,
+)
 
-REFERENCE = -5.34, -9.94
-# Features of the response to fit, the preferred and the rejected one.
-FITTED, PREFERRED, REJECTED = [1.0, 1.0, 0.5, 0.5], [1.0, 0.5, 0.5, 0.5], [0.5, 1.0, 1.0, 1.0]
 SETTINGS = {"gamma": 15.0, "inner_steps": 10, "max_steps": 5000, "step_size": 0.05}
-
-
-def margin(features, x, y):
-    """Second output of the convolution less the first."""
-    return (features[2] - features[0]) * x + (features[3] - features[1]) * y
 
 
 def upper_loss(x, y):
@@ -68,20 +66,9 @@ def best_answer(x, gamma=np.inf):
 
 @pytest.fixture(scope="module")
 def toy():
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-
-    def log_probability(features):
-        return -cp.logistic(-margin(features, x, y))
-
-    preference = log_probability(PREFERRED) - log_probability(REJECTED)
-    known = sum(
-        sign * np.logaddexp(0, -margin(features, *REFERENCE))
-        for sign, features in ((-1, PREFERRED), (1, REJECTED))
-    )
-    ridge = 0.01 * (cp.square(x) + cp.square(y))
-    upper = cp.Minimize(cp.logistic(known - preference) + ridge)
-    lower = bm.Lower(cp.Minimize(-log_probability(FITTED) + ridge), variables=[y])
-    return bm.BilevelProblem(upper, [], lower), x, y
+    problem = fine_tuning_toy()
+    (x,), (y,) = problem.levels.upper, problem.levels.lower
+    return problem, x, y
 
 
 def solved(toy, method):

@@ -1,0 +1,1 @@
+"""The literature's problems, stated in cvxpy, by the kind of their lower level."""
