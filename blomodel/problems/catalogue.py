@@ -86,7 +86,7 @@ def list_problems(lower_class: str | None = None, collection: str | None = None)
     --------
     >>> import blomodel as bm
     >>> bm.problems.list(lower_class="conic").names
-    ['chi_2014_3_1', 'conic_apex']
+    ['chi_2014_3_1', 'conic_apex', 'meha_21']
     """
     _check("lower_class", lower_class, LOWER_CLASSES)
     _check("collection", collection, COLLECTIONS)

@@ -161,7 +161,7 @@ def _enter(
         lower_class=lower_class,
         n_upper=n_upper,
         n_lower=n_lower,
-        best_value=best_value,
+        best_value=None if best_value is None else float(best_value),
         is_optimal=is_optimal,
         reference=" ".join(reference.split()).removesuffix("."),
         collection=collection,
