@@ -10,29 +10,33 @@
 
 from __future__ import annotations
 
-import importlib
-from importlib.metadata import PackageNotFoundError
+import importlib as _importlib
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from blomodel import _source_tree as _source_tree  # makes the kernels importable from a source tree
-from blomodel import methods
 from blomodel.errors import BlomodelError
 from blomodel.status import Status
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from blomodel import problems
     from blomodel.atoms import sigmoid
     from blomodel.certification.certificate import Certificate
     from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
     from blomodel.declare.nash import Nash
+    from blomodel.methods.run.registry import methods
     from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
+    from blomodel.studies import diagnostics as diagnostics
+else:
+    from blomodel import methods  # a package that can be called
 
 try:
     __version__ = _version("blomodel")
-except PackageNotFoundError:  # a source tree that was never installed
+except _PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 __all__ = [
@@ -69,13 +73,14 @@ _HOMES = {
 _PACKAGES = {"diagnostics": "studies.diagnostics", "problems": "problems"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
+        return getattr(_importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
     if name in _PACKAGES:
-        return importlib.import_module(f"blomodel.{_PACKAGES[name]}")
+        return _importlib.import_module(f"blomodel.{_PACKAGES[name]}")
     raise AttributeError(f"module 'blomodel' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_PACKAGES})
+    dunder = [name for name in globals() if name.startswith("__")]
+    return sorted({*dunder, *__all__, *_PACKAGES, "errors"})

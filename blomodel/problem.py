@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from blomodel.declare.followers import Lower
-from blomodel.solve.stated import StatedProblem
+from blomodel.solve.asked import AskedProblem
+from blomodel.text.explanation import Explanation
 
 __all__ = ["BilevelProblem", "Lower", "read"]
 
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
 
     from blomodel.methods.portfolio.plan import Plan
     from blomodel.reformulations.reformulation import Reformulation
-    from blomodel.structure.structure import Structure
     from blomodel.studies.pessimistic import Pessimistic
     from blomodel.studies.sensitivity import Sensitivity
 
 
-class BilevelProblem(StatedProblem):
+class BilevelProblem(AskedProblem):
     """An upper level that decides x, knowing that the lower level answers with an optimal y.
 
     Among several optimal answers the one that suits the upper level is taken (the optimistic
@@ -67,19 +67,14 @@ class BilevelProblem(StatedProblem):
     'optimal'
     """
 
-    @property
-    def structure(self) -> Structure:
-        """Facts about the problem, each with what shows it."""
-        from blomodel.structure.structure import Structure
+    def explain(self) -> Explanation:
+        """What the problem is, which methods apply, what ``auto`` does, and what came of a solve.
 
-        self.check_data()
-        return Structure(self)
-
-    def explain(self) -> str:
-        """What the problem is, which methods apply, what ``auto`` does, and what came of a solve."""
+        The result is a string that prompts and notebooks show with its lines.
+        """
         from blomodel.solve.explanation import explain
 
-        return explain(self)
+        return Explanation(explain(self))
 
     def plan(self, n_starts: int | None = None) -> Plan:
         """What ``auto`` will try, in which order and why, and what it leaves out.
@@ -315,6 +310,11 @@ class BilevelProblem(StatedProblem):
         if self.solution is None:
             self.solve()
         return find_sensitivity(self)
+
+    def __str__(self) -> str:
+        from blomodel.report import text
+
+        return text.model(self)
 
     def __repr__(self) -> str:
         upper = ", ".join(variable.name() for variable in self.levels.upper)

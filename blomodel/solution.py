@@ -139,6 +139,11 @@ class Solution:
 
         return write_report(self, Path(path))
 
+    def __str__(self) -> str:
+        from blomodel.report import text
+
+        return text.solution(self)
+
     def _repr_html_(self) -> str:
         from blomodel.report.html import solution_html
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.declare.leaves import Leaves
 from blomodel.declare.levels import (
     check_constraints,
     check_lower_variables,
@@ -16,6 +17,7 @@ from blomodel.declare.levels import (
 )
 from blomodel.declare.multipliers import LONGEST_NAME, Multiplier
 from blomodel.errors import LevelError, ModelError
+from blomodel.text.levels import level
 from blomodel.text.shorten import shorten
 
 Objective: TypeAlias = Any  # cvxpy.Minimize or cvxpy.Maximize; cvxpy leaves its args untyped
@@ -46,9 +48,18 @@ class Lower:
         check_objective(objective, "lower")
         self.objective = objective
         self.constraints = check_constraints(constraints, "lower")
-        self.variables = check_lower_variables(variables)
+        self.variables = Leaves(check_lower_variables(variables))
         self.name = name or UNNAMED
         self.multipliers: dict[int, Multiplier] = {}  # those asked for, by the constraint's id
+
+    def __str__(self) -> str:
+        title = "" if self.name == UNNAMED else f"{self.name}\n"
+        return title + level(self.objective, self.variables, self.constraints)
+
+    def __repr__(self) -> str:
+        decides = ", ".join(variable.name() for variable in self.variables)
+        name = "" if self.name == UNNAMED else f"'{self.name}', "
+        return f"Lower({name}{shorten(self.objective, 60)}; decides: {decides})"
 
     @property
     def sign(self) -> float:

@@ -36,10 +36,16 @@ class Nash:
     def __init__(self, followers: Sequence[Lower]) -> None:
         if isinstance(followers, Lower):
             raise ModelError("bm.Nash takes a list of followers; a single one needs no game.")
-        self.followers = check_followers(followers, see_each_other=True)
+        self.followers: tuple[Lower, ...] = check_followers(followers, see_each_other=True)
         for variable in (v for follower in self.followers for v in follower.variables):
             if variable.attributes["integer"] or variable.attributes["boolean"]:
                 raise ModelError(
                     f"'{variable.name()}' is declared integer or boolean, and a game of whole numbers "
                     "need not have an equilibrium; bm.Nash takes followers with real variables."
                 )
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.followers))
+
+    def __repr__(self) -> str:
+        return f"Nash({', '.join(map(repr, self.followers))})"

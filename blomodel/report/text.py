@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
-from cvxpy.constraints.constraint import Constraint
 
-from blomodel.text.layout import array, columns, indent, number, table
-from blomodel.text.mathematics import plain
+from blomodel.text.layout import array, columns, indent, number, seconds, table
+from blomodel.text.levels import level
 
 if TYPE_CHECKING:
     from blomodel.methods.requirements.verdicts import Caution, Verdict
     from blomodel.methods.run.registry import MethodInfo
     from blomodel.problem import BilevelProblem
+    from blomodel.solution import Solution
+
+WIDTH = 100  # characters of a line
 
 
 def verdicts(judged: Sequence[Verdict], width: int) -> str:
@@ -39,13 +41,13 @@ def verdicts(judged: Sequence[Verdict], width: int) -> str:
 
 def model(problem: BilevelProblem) -> str:
     """The bilevel problem written out, the lower level indented below the upper one."""
-    parts = [_level(problem.objective, problem.levels.upper, problem.constraints)]
+    parts = [level(problem.objective, problem.levels.upper, problem.constraints)]
     for follower in problem.followers:
         answered = ", ".join(variable.name() for variable in follower.variables)
         name = "" if follower.name == "lower level" else f" ({follower.name})"
         parts += [
             f"where {answered} solves the lower level{name}:",
-            indent(_level(follower.objective, follower.variables, follower.constraints), 4),
+            indent(level(follower.objective, follower.variables, follower.constraints), 4),
         ]
     return "\n".join(parts)
 
@@ -63,6 +65,26 @@ def answer(problem: BilevelProblem) -> str:
     ]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def solution(found: Solution) -> str:
+    """Status, value, bound, variables, method, effort and time of a solve, and why it has no answer."""
+    rows = [("status", f"{found.status}: {found.status.meaning}"), ("value", number(found.value, 10))]
+    if found.bound is not None:
+        rows.append(("bound", number(found.bound, 10)))
+    rows += [(name, array(value, digits=6)) for name, value in found.values.items()]
+    by = f" ({found.source})" if found.source else ""
+    rows.append(("method", f"{found.method}{by}"))
+    rows.append(("effort", f"{found.iterations} iterations, {found.evaluations} evaluations"))
+    times = (found.compile_time, found.solve_time, found.certify_time)
+    words = zip(("compile", "solve", "certify"), times, strict=True)
+    rows.append(("time", ", ".join(f"{word} {seconds(time)}" for word, time in words)))
+    if found.stopped_by:
+        rows.append(("stopped by", found.stopped_by))
+    if found.no_answer is not None:
+        rows.append(("why", found.no_answer.sentence))
+    rows += [("note", note) for note in found.notes]
+    return columns(rows, WIDTH)
 
 
 def _value_of(variable: cp.Variable) -> str:
@@ -86,27 +108,3 @@ def methods(entries: Sequence[MethodInfo]) -> str:
         lines += [("setting", line) for line in entry.setting_lines()]
         parts.append("\n".join([entry.name, *(f"  {word:<7}  {line}" for word, line in lines)]))
     return "\n\n".join(parts)
-
-
-def _level(
-    objective: cp.Minimize | cp.Maximize,
-    variables: Sequence[cp.Variable],
-    constraints: Sequence[Constraint],
-) -> str:
-    sense = "maximise" if isinstance(objective, cp.Maximize) else "minimise"
-    text = [
-        f"{sense:<10}  {plain(objective.args[0])}",
-        f"{'over':<10}  {', '.join(_declaration(variable) for variable in variables)}",
-    ]
-    for k, item in enumerate(constraints):
-        text.append(f"{'subject to' if k == 0 else '':<10}  {plain(item)}")
-    return "\n".join(text)
-
-
-def _declaration(variable: cp.Variable) -> str:
-    """Name, shape and declared attributes, e.g. ``x (10, nonneg)``."""
-    notes = ["x".join(str(length) for length in variable.shape)] if variable.shape else []
-    notes += [name for name, value in variable.attributes.items() if value is True]
-    if variable.attributes.get("bounds") is not None:
-        notes.append("bounds")
-    return f"{variable.name()} ({', '.join(notes)})" if notes else variable.name()

@@ -12,6 +12,7 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.declare.followers import Lower, Objective, check_followers
+from blomodel.declare.leaves import Leaves
 from blomodel.declare.levels import (
     Levels,
     check_constraints,
@@ -117,14 +118,14 @@ class StatedProblem:
         return None if self.solution is None else self.solution.value
 
     @property
-    def variables(self) -> tuple[cp.Variable, ...]:
-        """Variables of both levels, upper first."""
-        return (*self.levels.upper, *self.levels.lower)
+    def variables(self) -> Leaves[cp.Variable]:
+        """Variables of both levels, upper first; cvxpy's call ``variables()`` gives them as a list."""
+        return Leaves((*self.levels.upper, *self.levels.lower))
 
     @property
-    def parameters(self) -> tuple[cp.Parameter, ...]:
-        """Parameters that occur at either level."""
-        return self.levels.parameters
+    def parameters(self) -> Leaves[cp.Parameter]:
+        """Parameters that occur at either level; ``parameters()`` gives them as a list."""
+        return Leaves(self.levels.parameters)
 
     @cached_property
     def plain_chain(self) -> Chain:

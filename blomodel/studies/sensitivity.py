@@ -69,6 +69,8 @@ class Sensitivity(Mapping[cp.Parameter, "np.ndarray | None"]):
             lines.append(f"d value / d {parameter.name()}: {said}")
         return "\n".join(lines) or "the problem has no parameters"
 
+    __repr__ = __str__  # a prompt shows the derivatives, not an address
+
 
 class _NoDerivativeError(Exception):
     """Why the optimal value has no derivative that is known."""

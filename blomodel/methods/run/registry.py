@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import textwrap
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, overload
 
 from blomodel.basics.registry import Registry
 from blomodel.errors import IncompleteMethodError, UnknownMethodError
@@ -193,21 +193,32 @@ def _columns(cells: list[list[str]], widths: dict[str, int]) -> str:
     )
 
 
-def methods() -> MethodList:
-    """Describe every method that ``solve(method=...)`` accepts."""
-    return MethodList(
-        MethodInfo(
-            cls.name,
-            cls.summary,
-            cls.assumes,
-            cls.claims,
-            cls.reference,
-            {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
-            cls.costs,
-            cls.capabilities,
-            cls.assumptions,
-            cls.packages,
-            {f.name: other_names(f) for f in dataclasses.fields(cls)},
-        )
-        for _, cls in METHODS.items()
+@overload
+def methods(name: None = None) -> MethodList: ...
+
+
+@overload
+def methods(name: str) -> MethodInfo: ...
+
+
+def methods(name: str | None = None) -> MethodList | MethodInfo:
+    """Describe every method that ``solve(method=...)`` accepts, or the one of this name."""
+    if name is not None:
+        return _describe(METHODS[name])
+    return MethodList(_describe(cls) for _, cls in METHODS.items())
+
+
+def _describe(cls: Any) -> MethodInfo:
+    return MethodInfo(
+        cls.name,
+        cls.summary,
+        cls.assumes,
+        cls.claims,
+        cls.reference,
+        {f.name: (f.default, f.metadata["meaning"]) for f in dataclasses.fields(cls)},
+        cls.costs,
+        cls.capabilities,
+        cls.assumptions,
+        cls.packages,
+        {f.name: other_names(f) for f in dataclasses.fields(cls)},
     )
