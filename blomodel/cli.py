@@ -1,9 +1,12 @@
-"""The command line: ``blomodel demo``, ``blomodel methods``, ``blomodel --version``."""
+"""The command line: ``blomodel solve model.py``, ``explain``, ``problems``, ``methods``, ``demo``."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +18,11 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 INTERRUPTED = 130  # the exit code shells use for Ctrl-C
+UNREAD = 141  # and for a pipe whose reader went away
+
+
+class _Refusal(Exception):
+    """What was asked for cannot be done; its text is for the user."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return options.command(options)
+        code = options.command(options)
+        sys.stdout.flush()  # so that a reader who has gone away is noticed here
+        return code
+    except BrokenPipeError:  # "| head" has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+    except _Refusal as refusal:
+        print(f"blomodel: {refusal}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nblomodel: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -41,6 +57,40 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"blomodel {version('blomodel')}")
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(title="commands")
+
+    solve = commands.add_parser(
+        "solve",
+        help="solve the problem that a Python file states",
+        description="Run a Python file, solve the bm.BilevelProblem that it names 'problem' (or its "
+        "only one), and print the answer with its certificate. The exit code is 0 when there is an "
+        "accepted answer, else 1.",
+    )
+    _model_arguments(solve)
+    solve.add_argument("--method", default="auto", help="see 'blomodel methods' (default: auto)")
+    solve.add_argument("--time-limit", type=float, metavar="SECONDS")
+    solve.add_argument("--verbose", action="store_true", help="show progress")
+    solve.add_argument(
+        "--report", type=Path, metavar="FILE", help="write a page (HTML) about the answer"
+    )
+    solve.set_defaults(command=_solve)
+
+    explain = commands.add_parser(
+        "explain",
+        help="tell what the problem of a Python file is and which methods apply",
+        description="Run a Python file and print what is recognised about its problem, which methods "
+        "apply, and what solve() would do. Nothing is solved.",
+    )
+    _model_arguments(explain)
+    explain.set_defaults(command=_explain)
+
+    problems = commands.add_parser(
+        "problems",
+        help="list the literature's problems, or show one",
+        description="List the problems that bm.problems.load(...) states, or show one: where it comes "
+        "from, its best known value, and the model.",
+    )
+    problems.add_argument("name", nargs="?", metavar="NAME", help="the problem to show")
+    problems.set_defaults(command=_problems)
 
     demo = commands.add_parser(
         "demo",
@@ -65,6 +115,101 @@ def _parser() -> argparse.ArgumentParser:
     )
     methods.set_defaults(command=_methods)
     return parser
+
+
+def _model_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL.py", help="a Python file that states a problem"
+    )
+    parser.add_argument(
+        "--name", metavar="NAME", help="the problem's name in the file, if it has several"
+    )
+
+
+def _stated_problem(path: Path, name: str | None) -> BilevelProblem:
+    """Run a Python file and return the problem that it states."""
+    from blomodel.problem import BilevelProblem
+
+    if not path.is_file():
+        raise _Refusal(f"there is no file {path}")
+    arguments, sys.argv = sys.argv, [str(path)]
+    sys.path.insert(0, str(path.resolve().parent))  # where a script finds its neighbours
+    try:
+        # Not "__main__": what a script does only when it is run, such as solving, is left out.
+        names = runpy.run_path(str(path), run_name="blomodel_model")
+    except (Exception, SystemExit) as error:
+        own = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
+        line = f", line {own[-1].lineno}" if own else ""
+        raise _Refusal(f"{path}{line} stopped with {type(error).__name__}: {error}") from error
+    finally:
+        sys.argv = arguments
+        sys.path.pop(0)
+    problems = {key: value for key, value in names.items() if isinstance(value, BilevelProblem)}
+    wanted = name or ("problem" if "problem" in problems or len(problems) != 1 else next(iter(problems)))
+    if wanted in problems:
+        return problems[wanted]
+    if not problems:
+        raise _Refusal(
+            f"{path} states no problem: give a bm.BilevelProblem the name 'problem' at the level of the "
+            "module, not inside a function"
+        )
+    listed = ", ".join(sorted(problems))
+    if name:
+        raise _Refusal(f"{path} has no problem '{name}'; it has {listed}")
+    raise _Refusal(f"{path} states several problems ({listed}): choose one with --name")
+
+
+def _solve(options: argparse.Namespace) -> int:
+    from blomodel.errors import BlomodelError
+    from blomodel.report import text
+
+    problem = _stated_problem(options.model, options.name)
+    try:
+        problem.solve(options.method, time_limit=options.time_limit, verbose=options.verbose)
+    except BlomodelError as error:
+        raise _Refusal(f"{type(error).__name__}: {error}") from error
+    solution = problem.solution
+    assert solution is not None  # solve() leaves one behind or raises
+    if solution.status.has_point:
+        print(text.answer(problem))
+    else:
+        print(f"{solution.status}: {solution.status.meaning}")
+    if problem.certificate is not None:
+        print(f"\n{problem.certificate}")
+    if options.report:
+        print(f"\nReport saved to {solution.report(options.report).resolve()}")
+    is_accepted = problem.certificate is not None and problem.certificate.accepted
+    return 0 if solution.status.has_point and is_accepted else 1
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from blomodel.errors import BlomodelError
+
+    problem = _stated_problem(options.model, options.name)
+    try:
+        print(problem.explain())
+    except BlomodelError as error:
+        raise _Refusal(f"{type(error).__name__}: {error}") from error
+    return 0
+
+
+def _problems(options: argparse.Namespace) -> int:
+    from blomodel import problems
+    from blomodel.errors import DataError
+    from blomodel.report import text
+    from blomodel.text import layout
+
+    if options.name is None:
+        print(problems.list())
+        return 0
+    try:
+        problem = problems.load(options.name)
+    except DataError as error:
+        raise _Refusal(str(error).replace("bm.problems.list()", "'blomodel problems'")) from error
+    print(f"{problem.facts}\n\n{layout.indent(text.model(problem))}")
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -147,7 +147,8 @@ def load(name: str, **sizes: Any) -> KnownProblem:
     """
     known = facts(name)
     stated = known.build(**sizes)
-    problem = KnownProblem(stated.objective, stated.constraints, stated.followers)
+    upper = list(stated.levels.upper)
+    problem = KnownProblem(stated.objective, stated.constraints, stated.followers, variables=upper)
     problem.facts = known
     return problem
 

@@ -115,7 +115,8 @@ def stated(
             x, y = _variable("x", start[0]), _variable("y", start[1])
             both = levels(x, y)
             lower = Lower(cp.Minimize(both.g), list(both.lower), variables=[y])
-            return BilevelProblem(cp.Minimize(both.f), list(both.upper), lower)
+            upper = [x] if x_best else []  # in a simple bilevel problem there is no x
+            return BilevelProblem(cp.Minimize(both.f), list(both.upper), lower, variables=upper)
 
         _enter(levels, lower_class, collection, best_value, is_optimal, (x_best, y_best), build)
         return levels

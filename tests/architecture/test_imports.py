@@ -53,6 +53,7 @@ ORDER = (
     "problems",
     "",
     "cli",
+    "__main__",
 )
 MAX_FILES = 25  # in one folder
 MAX_LOOSE_FILES = 10  # directly in blomodel/
