@@ -6,6 +6,9 @@ With :math:`f = h(x) - c\,g(x, y)` and c > 0 the lower level picks the y that is
 minima together are one convex program in x and the dual's variables. Its own multipliers are a y that no
 x can do better against: :math:`\min_x f(x, y)` for this fixed y proves the bound, whatever else holds.
 
+Where the lower level is not so simple, finitely many of its answers still bound f from below, and the
+worst answer at the x that is best against them is the next one: ``best_against`` with growing lists.
+
 With :math:`f = h(x) + c\,g(x, y)` the best point of both levels' constraints is a lower answer.
 """
 
@@ -31,10 +34,12 @@ from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.model.model import Model
 from blomodel.programs.cone_data import ConeData
+from blomodel.solvers.answer import Answer
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.solvers.question import Cone, ConeKind
 
 SOLVED = 2e-7  # relative: what a mixed-integer solver may have missed
+SOLVED_CONVEX = 1e-8  # relative: what a cone solver may have missed
 SAME = 1e-9  # relative difference of gradients that count as multiples of each other
 N_POINTS = 8  # at which gradients are compared
 TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn
@@ -204,9 +209,73 @@ def _least_against(model: Model, y: np.ndarray) -> float | None:
         return float(program.value)
 
 
-def _program(model: Model, y: np.ndarray) -> cp.Problem:
-    """The upper level with a y that is fixed."""
-    return cp.Problem(cp.Minimize(_at(model, model.f_expression, y)), model.upper_constraints)
+@remembered
+def why_no_worst_cases(model: Model, p: np.ndarray) -> str | None:
+    """What keeps answers of an opposed lower level from bounding f by a convex program."""
+    upper = {leaf.id for leaf in model.x.leaves}
+    if any(v.id in upper for c in model.lower_constraints for v in c.variables()):
+        return "lower constraints hold x, so that an answer at one x may be forbidden at another"
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        if not _program(model, np.clip(np.ones(model.y.size), *model.y_bounds)).is_dcp():
+            return "f with a fixed y is not convex in x by cvxpy's rules"
+    return None
+
+
+def best_against(model: Model, answers: Sequence[np.ndarray]) -> Saddle | None:
+    """The x whose worst f over some answers is least, and that value; None where a solver fails.
+
+    Only where ``why_no_worst_cases`` has no objection: each answer is one that the lower level may always
+    give, so that no x does better.
+    """
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        program = _program(model, *answers)
+        if not program.is_dcp() or not _is_solved(program):
+            return None
+        x = model.x.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.x.leaves})
+        value = float(program.value)
+    return Saddle(x, value - SOLVED_CONVEX * (1 + abs(value)))
+
+
+@remembered
+def why_no_exchange(model: Model, p: np.ndarray) -> str | None:
+    """What keeps ``best_for_multipliers`` from an opposed problem."""
+    if not model.is_convex_below:
+        return "the lower level is not convex, so that its multipliers say nothing about other x"
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        if not _program(model, np.clip(np.ones(model.y.size), *model.y_bounds)).is_dcp():
+            return "f with a fixed y is not convex in x by cvxpy's rules"
+    return None
+
+
+def best_for_multipliers(
+    model: Model, p: np.ndarray, factor: float, x: np.ndarray, below: Answer
+) -> np.ndarray | None:
+    """The best x while the lower answer at another x and its multipliers stay; None where a solver fails.
+
+    Where x moves only the right-hand sides below, the lower value is convex in x, and the multipliers
+    give it a tangent: the x found is then no worse than the one that the multipliers come from.
+    """
+    multipliers = model.split_duals(below.duals)
+    slope, start = np.zeros(model.x.size), 0
+    for rows in (model.lower_in, model.lower_eq):
+        linear = rows.linearise(x, below.y, p)
+        part = multipliers[start : start + linear.value.size]
+        start += part.size
+        slope -= factor * (linear.in_x.T @ part)
+    with kept_values([*model.x.leaves, *model.y.leaves]):
+        variables = cp.hstack([cp.vec(leaf, order="F") for leaf in model.x.leaves])
+        own = _at(model, model.f_expression, below.y)
+        program = cp.Problem(cp.Minimize(own + slope @ variables), model.upper_constraints)
+        if not _is_solved(program):
+            return None
+        return model.x.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.x.leaves})
+
+
+def _program(model: Model, *answers: np.ndarray) -> cp.Problem:
+    """The upper level against the worst of some lower answers."""
+    values = [_at(model, model.f_expression, y) for y in answers]
+    worst = cp.maximum(*values) if len(values) > 1 else values[0]
+    return cp.Problem(cp.Minimize(worst), model.upper_constraints)
 
 
 def _at(model: Model, expression: cp.Expression, y: np.ndarray) -> cp.Expression:

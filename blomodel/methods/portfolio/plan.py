@@ -18,6 +18,7 @@ from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
+from blomodel.methods.portfolio.exchange import Exchange
 from blomodel.methods.portfolio.global_bounds import GlobalBounds, GlobalBoundsAfterSearch
 from blomodel.methods.portfolio.integers import IntegerBounds, steps_with_plans
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
@@ -35,6 +36,7 @@ from blomodel.methods.portfolio.steps import (
 )
 from blomodel.methods.portfolio.tangent_bound import TangentBound
 from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
+from blomodel.methods.portfolio.worst_cases import WorstCases
 from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
@@ -45,6 +47,8 @@ WIDTH = 98  # characters of a line; explain() indents by two
 # In the order in which they are run.
 MEMBERS: tuple[type[Step], ...] = (
     OneProgram,
+    WorstCases,
+    Exchange,
     Tree,
     TreeBeforeSearch,
     LowerAnswer,
@@ -69,6 +73,7 @@ INTEGER_MEMBERS: tuple[type[Step], ...] = (LowerAnswer, OneProgram, IntegerBound
 
 # The same for lower levels that are not convex.
 NONCONVEX_MEMBERS: tuple[type[Step], ...] = (
+    WorstCases,
     GlobalBounds,
     SampleOfPhi,
     CutsAlone,

@@ -1,0 +1,95 @@
+"""The step of ``auto`` for opposed levels that meet in the lower constraints: x and multipliers in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
+from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
+from blomodel.methods.run.run import Run
+from blomodel.transformations.zero_sum import (
+    Interest,
+    best_for_multipliers,
+    find_relation,
+    why_no_exchange,
+    why_no_saddle,
+)
+
+STARTS = 8  # of the first level; each further one has twice as many
+TURNS = 30  # of one start
+GAINED = 1e-9  # relative: a turn that gains less is the last
+WIDE = 1e3  # range that stands for one without end
+
+
+@dataclass(frozen=True)
+class Exchange(Step):
+    """The best x for the lower multipliers, and the multipliers for that x, in turn."""
+
+    factor: float
+
+    name = "x and multipliers in turn"
+    family = "multipliers in turn"
+    share = Share(part=0.1)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> Exchange | Omission | None:
+        """Where f falls as g rises, and no single convex program says it all."""
+        model, p = situation.model, situation.p
+        relation = find_relation(model, p)
+        if relation is None or relation.interest is not Interest.OPPOSED or model.has_integers:
+            return None
+        reason = why_no_exchange(model, p)
+        if reason is not None:
+            return Omission(cls.name, reason)
+        return None if why_no_saddle(model, p) is None else cls(relation.factor)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "the levels are opposed: the best x for fixed lower multipliers is a convex program, and each "
+            f"turn brings new ones; {STARTS} starts all over the range of x, twice as many at each level"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Take turns from the starts of this level."""
+        low, high = _range(run)
+        draw = np.random.default_rng(level)
+        for k in range(STARTS * 2**level):
+            # A start need not be allowed: only the multipliers there are used.
+            share = draw.uniform(size=low.size) if k or level else np.zeros(low.size)
+            self._take_turns(run, low + share * (high - low))
+            if is_proven_best(run):
+                return Outlook.SETTLED
+        return Outlook.MORE
+
+    def _take_turns(self, run: Run, x: np.ndarray) -> None:
+        y = np.clip(np.zeros(run.model.y.size), *run.model.y_bounds)
+        below, _ = run.solve_lower(x, y)
+        value = np.inf
+        for _ in range(TURNS):
+            run.check_limits()
+            if not below.has_point:
+                return
+            further = best_for_multipliers(run.model, run.p, self.factor, x, below)
+            if further is None:
+                return
+            x = further
+            below, _ = run.solve_lower(x, below.y)
+            if not below.has_point:
+                return
+            before, value = value, float(run.model.f(x, below.y, run.p)[0])
+            run.offer(x, below.y, "multipliers in turn", below, value)
+            run.step(x=x, value=value)
+            if not value < before - GAINED * (1 + abs(before)):
+                return
+
+
+def _range(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds on single variables, finite."""
+    low, high = run.model.bounds(run.p)
+    low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - WIDE, -WIDE))
+    return low, np.where(np.isfinite(high), high, low + WIDE)
