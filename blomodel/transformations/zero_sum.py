@@ -224,8 +224,8 @@ def why_no_worst_cases(model: Model, p: np.ndarray) -> str | None:
 def best_against(model: Model, answers: Sequence[np.ndarray]) -> Saddle | None:
     """The x whose worst f over some answers is least, and that value; None where a solver fails.
 
-    Only where ``why_no_worst_cases`` has no objection: each answer is one that the lower level may always
-    give, so that no x does better.
+    Only where ``why_no_worst_cases`` has no objection: each answer is one that the lower level may
+    always give, so that no x does better.
     """
     with kept_values([*model.x.leaves, *model.y.leaves]):
         program = _program(model, *answers)
@@ -250,7 +250,7 @@ def why_no_exchange(model: Model, p: np.ndarray) -> str | None:
 def best_for_multipliers(
     model: Model, p: np.ndarray, factor: float, x: np.ndarray, below: Answer
 ) -> np.ndarray | None:
-    """The best x while the lower answer at another x and its multipliers stay; None where a solver fails.
+    """The best x while the lower answer and multipliers of another x stay; None where a solver fails.
 
     Where x moves only the right-hand sides below, the lower value is convex in x, and the multipliers
     give it a tangent: the x found is then no worse than the one that the multipliers come from.

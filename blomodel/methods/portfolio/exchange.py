@@ -1,4 +1,4 @@
-"""The step of ``auto`` for opposed levels that meet in the lower constraints: x and multipliers in turn."""
+"""Opposed levels that meet in the lower constraints: x and multipliers in turn, a step of ``auto``."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Exchange(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            "the levels are opposed: the best x for fixed lower multipliers is a convex program, and each "
-            f"turn brings new ones; {STARTS} starts all over the range of x, twice as many at each level"
+            "the levels are opposed: the best x for fixed lower multipliers is a convex program, and "
+            f"each turn brings new ones; {STARTS} starts all over the range of x, twice as many at each level"
         )
 
     def run(self, run: Run, level: int) -> Outlook:

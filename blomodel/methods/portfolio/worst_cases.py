@@ -64,8 +64,8 @@ class WorstCases(Step):
         """What it does and why."""
         return (
             "the levels are opposed: the x that is best against the worst answers found so far bounds f "
-            f"by a convex program, and its own worst answer is the next; {ROUNDS} rounds, more as long as "
-            "they close the gap"
+            f"by a convex program, and its own worst answer is the next; {ROUNDS} rounds, more as long "
+            "as they close the gap"
         )
 
     def has_hope(self, run: Run) -> bool:

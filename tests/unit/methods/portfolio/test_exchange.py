@@ -1,4 +1,4 @@
-"""Cutting the largest flow, where x stands in the lower constraints: against all choices of whole edges."""
+"""Cutting the largest flow, where x stands in the lower constraints: against all whole edges."""
 
 from __future__ import annotations
 
