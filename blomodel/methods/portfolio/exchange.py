@@ -51,7 +51,7 @@ class Exchange(Step):
         """What it does and why."""
         return (
             "the levels are opposed: the best x for fixed lower multipliers is a convex program, and "
-            f"each turn brings new ones; {STARTS} starts all over the range of x, twice as many at each level"
+            f"each turn brings new ones; {STARTS} starts over the range of x, twice as many each level"
         )
 
     def run(self, run: Run, level: int) -> Outlook:
