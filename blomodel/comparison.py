@@ -157,8 +157,9 @@ def compare(
     Parameters
     ----------
     problem : BilevelProblem
-        Variables, status and solution are left as they were; the values of the variables are the
-        start of every method.
+        Variables, status and solution are left as they were. Every method starts from the values that
+        you gave the variables, never from the answer of an earlier solve (``warm_start=True``: from
+        that).
     methods : sequence of str, or of pairs (name, settings)
         By default all of ``bm.methods()``.
     **settings
@@ -195,9 +196,10 @@ def compare(
 def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
     """One method's run from the variables' values, which it leaves as they were."""
     problem.solution = problem.certificate = None
-    with kept_values(problem.variables), hushed():  # the table has the reasons
+    # The table has the reasons, so that nothing is logged.
+    with kept_values(problem.variables), problem.user_start.kept(), hushed():
         try:
-            problem.solve(method=name, **settings)
+            problem.solve(method=name, **({"warm_start": False} | settings))
         except Exception as error:  # one method's failure must not end the comparison
             reason = " ".join(str(error).split()) or type(error).__name__
             return ComparisonRow(name, settings, None, None, {}, f"{type(error).__name__}: {reason}")

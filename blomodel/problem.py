@@ -150,6 +150,7 @@ class BilevelProblem(AskedProblem):
         n_jobs: int = 1,
         solver: str | None = None,
         solver_opts: Mapping[str, Any] | None = None,
+        warm_start: bool = True,
         **settings: Any,
     ) -> float:
         """Solve, set every variable's value, and certify the answer.
@@ -180,6 +181,9 @@ class BilevelProblem(AskedProblem):
             where it fails, the usual ones follow. ``solution.inner_solvers`` tells who answered.
         solver_opts : dict, optional
             Options of that solver, in its own words.
+        warm_start : bool
+            Begin at the variables' present values, which are the last answer's after a solve. False:
+            begin at the values that you have set yourself, or without any.
         **settings
             Settings of the method.
 
@@ -188,10 +192,12 @@ class BilevelProblem(AskedProblem):
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
+        from blomodel.methods.run.arguments import check_switch
         from blomodel.solve.progress import show_progress
         from blomodel.solve.solving import solve_problem
         from blomodel.solvers.choice import choose_solver
         from blomodel.solvers.threads import one_blas_thread
+        from blomodel.studies.upper_duals import set_upper_duals
 
         began = time.perf_counter()
         choice = choose_solver(solver, solver_opts)
@@ -199,7 +205,7 @@ class BilevelProblem(AskedProblem):
             self, method, verbose, time_limit=time_limit, max_iterations=max_iterations
         )
         with one_blas_thread(), shown as progress:
-            return solve_problem(
+            value = solve_problem(
                 self,
                 method,
                 began=began,
@@ -212,7 +218,10 @@ class BilevelProblem(AskedProblem):
                 n_jobs=n_jobs,
                 choice=choice,
                 settings=settings,
+                warm_start=check_switch("warm_start", warm_start),
             )
+            set_upper_duals(self)
+            return value
 
     def plot(
         self,

@@ -398,6 +398,11 @@ SENSITIVITY_UNKNOWNS = Limit(
     "variables and multipliers",
     "beyond it, no derivatives of the value are computed: their linear algebra is dense",
 )
+UPPER_DUALS = Limit(
+    120,
+    "variables and lower rows",
+    "beyond it, solve() gives upper constraints no dual values: their linear algebra is dense",
+)
 
 LIMITS: dict[str, Limit] = {
     name: entry for name, entry in list(globals().items()) if isinstance(entry, Limit)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
+import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.compiler.expressions.attributes import attribute_constraints, plain_copy
@@ -34,6 +35,13 @@ class Multiplier(cp.Variable):
             raise ModelError(f"{shorten(constraint)!r} is a cone constraint; {EQUIVALENTS}.")
         super().__init__(row.shape, name=name or _name(constraint), nonneg=kind == INEQUALITY)
         self.constraint = constraint
+        self.take_dual_value()
+
+    def take_dual_value(self) -> None:
+        """Hold what the last solve found for the constraint, if anything."""
+        dual = self.constraint.dual_value
+        if dual is not None and not isinstance(dual, list) and np.size(dual) == self.size:
+            self.save_value(np.reshape(dual, self.shape, order="F"))
 
 
 def _name(constraint: Constraint) -> str:

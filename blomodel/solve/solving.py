@@ -57,6 +57,7 @@ def solve_problem(
     n_jobs: int,
     choice: SolverChoice,
     settings: dict[str, Any],
+    warm_start: bool = True,
     is_explained: bool = True,
 ) -> float:
     """See BilevelProblem.solve."""
@@ -72,6 +73,7 @@ def solve_problem(
     )
     method = chosen.name  # which may have been given in another case
     problem.check_data()
+    problem.user_start.look(problem.variables)
     limit = NEVER if time_limit is None else Deadline(began + time_limit)
     stated_settings = {
         "tolerance": tolerance,
@@ -80,6 +82,7 @@ def solve_problem(
         "time_limit": time_limit,
         "max_iterations": max_iterations,
         "n_jobs": n_jobs,
+        "warm_start": warm_start,
         **_stated(choice),
         **settings,
     }
@@ -93,7 +96,7 @@ def solve_problem(
     run = Run(
         model=model,
         p=problem.parameter_values(),
-        start=_start(problem),
+        start=_start(problem, warm_start),
         tolerance=tolerance,
         optimality_gap=optimality_gap,
         seed=seed,
@@ -236,17 +239,18 @@ def _in_stated_units(
     return tell
 
 
-def _start(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Values set before the call; the answer of an earlier solve counts, as in cvxpy."""
-    levels, end = problem.levels, problem.chain.end.levels
-    if not levels.x.has_values:
+def _start(problem: BilevelProblem, warm_start: bool) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Values set before the call; the answer of an earlier solve counts if the start is warm."""
+    levels, end, known = problem.levels, problem.chain.end.levels, problem.user_start
+    given = known.present(problem.variables) if warm_start else known.values(problem.variables)
+    if any(given[leaf] is None for leaf in levels.upper):
         return None
-    x = levels.x.pack()
+    x = levels.x.join(given)
     if not np.all(np.isfinite(x)):
         return None
     values = levels.x.unpack(x)
-    if levels.y.has_values:
-        values |= levels.y.unpack(levels.y.pack())
+    if all(given[leaf] is not None for leaf in levels.lower):
+        values |= levels.y.unpack(levels.y.join(given))
     values = problem.chain.forward_values(values, problem.parameter_values())
     has_y = all(leaf in values for leaf in end.lower)
     return end.x.join(values), end.y.join(values) if has_y else None
@@ -259,6 +263,7 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
     if point is None or certificate is None:
         for leaf in problem.variables:
             leaf.save_value(None)
+        problem.user_start.leave(problem.variables)
         return (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
     answer = problem.chain.invert(point)
     # Where the lower answer is unique, it is reported to full accuracy.
@@ -271,6 +276,11 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
             begin, end = end, end + variable.size
             part = np.ravel(dual, order="F")[begin:end]
             variable.save_value(np.reshape(part, variable.shape, order="F"))
+    for follower in problem.followers:
+        for multiplier in follower.multipliers.values():  # those that are no part of the answer
+            if multiplier not in problem.levels.y:
+                multiplier.take_dual_value()
+    problem.user_start.leave(problem.variables)
     return certificate.objective
 
 

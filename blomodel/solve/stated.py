@@ -24,6 +24,7 @@ from blomodel.declare.nash import Nash
 from blomodel.declare.statement import state
 from blomodel.errors import NotSolvedError
 from blomodel.solution import Solution
+from blomodel.solve.starts import UserStart
 from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
 from blomodel.transformations.chain import Chain
@@ -77,6 +78,7 @@ class StatedProblem:
         self.status: Status | None = None
         self.solution: Solution | None = None
         self._certificate: Certificate | None = None
+        self.user_start = UserStart()
 
     @property
     def certificate(self) -> Certificate | None:

@@ -72,7 +72,7 @@ class Sensitivity(Mapping[cp.Parameter, "np.ndarray | None"]):
     __repr__ = __str__  # a prompt shows the derivatives, not an address
 
 
-class _NoDerivativeError(Exception):
+class NoDerivativeError(Exception):
     """Why the optimal value has no derivative that is known."""
 
 
@@ -85,7 +85,7 @@ def find_sensitivity(problem: BilevelProblem) -> Sensitivity:
     found: dict[cp.Parameter, np.ndarray | None] = dict.fromkeys(parameters)
     try:
         derivative, undetermined = _differentiate(problem)
-    except _NoDerivativeError as reason:
+    except NoDerivativeError as reason:
         return Sensitivity(found, dict.fromkeys(parameters, str(reason)))
     reasons: dict[cp.Parameter, str] = {}
     for parameter in parameters:
@@ -105,21 +105,21 @@ def _differentiate(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray]:
     """Derivative of the minimised value in all parameters, and which entries are not determined."""
     model, p = problem.plain_model, problem.parameter_values()
     if not model.has_smooth_kkt or model.upper_in.spectral:
-        raise _NoDerivativeError("a matrix constraint leaves no KKT conditions by rows")
+        raise NoDerivativeError("a matrix constraint leaves no KKT conditions by rows")
     if problem.status not in SOLVED:
-        raise _NoDerivativeError(f"the answer is not known to be stationary (status {problem.status})")
+        raise NoDerivativeError(f"the answer is not known to be stationary (status {problem.status})")
     here = Point.present(problem.levels)
     x, y = here.x, here.y
-    system = _KktSystem.at(model, x, y, p)
+    system = KktSystem.at(model, x, y, p)
     slope = system.slope(system.z)
     multipliers = system.find_multipliers(slope)
     if multipliers is None:
-        raise _NoDerivativeError(
+        raise NoDerivativeError(
             "no multipliers of the KKT reformulation fit the answer, so the value is not "
             "differentiable here (or the answer is not accurate enough)"
         )
     if not system.is_isolated(multipliers):
-        raise _NoDerivativeError(
+        raise NoDerivativeError(
             "the answer is not isolated: nearby points are as good to second order, and which of them "
             "is best may depend on the direction of the change"
         )
@@ -132,7 +132,7 @@ def _differentiate(problem: BilevelProblem) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class _KktSystem:
+class KktSystem:
     """The rows of the KKT reformulation that hold with equality at a point.
 
     z holds the unknowns of the lower level's KKT conditions: x, y and multipliers beside y.
@@ -150,7 +150,7 @@ class _KktSystem:
     is_weak_zero: np.ndarray  # of the zero multipliers: its row is active too
 
     @classmethod
-    def at(cls, model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> _KktSystem:
+    def at(cls, model: Model, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> KktSystem:
         """The system at a point of the problem."""
         conditions = model.conditions
         scale = ACTIVE * (1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0)))
@@ -160,17 +160,17 @@ class _KktSystem:
         remainder = conditions.stationarity(x, y, p, multipliers)
         without = conditions.stationarity(x, y, p, np.zeros(multipliers.size))
         if not np.abs(remainder).max(initial=0) <= 1e-4 * (1 + np.abs(without).max(initial=0)):
-            raise _NoDerivativeError(
+            raise NoDerivativeError(
                 "the lower level's KKT conditions do not hold at the answer (a kink?)"
             )
         z = np.concatenate([x, y, multipliers])
         if not limits.SENSITIVITY_UNKNOWNS.allows(z.size):
-            raise _NoDerivativeError(f"not computed for more than {limits.SENSITIVITY_UNKNOWNS}")
+            raise NoDerivativeError(f"not computed for more than {limits.SENSITIVITY_UNKNOWNS}")
         is_active = values[rows] >= -scale
         pressure = z[columns]
         is_zero = pressure <= 10 * ACTIVE * (1 + np.abs(pressure).max(initial=0))
         if np.any(~is_active & ~is_zero):
-            raise _NoDerivativeError(
+            raise NoDerivativeError(
                 "a lower row and its multiplier are both away from zero at the answer"
             )
         system = cls(
@@ -184,9 +184,9 @@ class _KktSystem:
             is_weak_zero=is_active[is_zero],
         )
         if conditions.multipliers_are_unknowns and not system.has_unique_lower_multipliers():
-            raise _NoDerivativeError("the lower level's multipliers are not unique at the answer")
+            raise NoDerivativeError("the lower level's multipliers are not unique at the answer")
         if not np.all(np.isfinite(system.rows(z))):
-            raise _NoDerivativeError("a function of the model is not differentiable at the answer")
+            raise NoDerivativeError("a function of the model is not differentiable at the answer")
         return system
 
     def _split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

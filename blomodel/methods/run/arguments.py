@@ -27,6 +27,7 @@ GENERAL = (
     "n_jobs",
     "solver",
     "solver_opts",
+    "warm_start",
 )
 
 # Our name, and what it is called elsewhere, without case, dashes and underscores.
@@ -42,6 +43,7 @@ ELSEWHERE: dict[str, str] = {
     "solver": "backend engine optimizer optimiser innersolver lowersolver",
     "solver_opts": "options solveroptions opts solverargs solverkwargs solverparams",
     "method": "algorithm algo strategy mode",
+    "warm_start": "warmstart warm reuse",
     "verbose": "printlevel disp display verbosity loglevel log quiet silent",
 }
 OWN_NAME = {word: name for name, words in ELSEWHERE.items() for word in words.split()}
@@ -118,6 +120,13 @@ def check_number(name: str, value: Any, what: str, *, is_whole: bool = False) ->
     kind = numbers.Integral if is_whole else numbers.Real
     if not isinstance(value, kind) or isinstance(value, bool | np.bool_) or value != value:
         raise UnknownSettingError(f"{name} = {value!r} does not fit; it must be {what}.")
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """The value, refused where it is neither true nor false."""
+    if not isinstance(value, bool | np.bool_):
+        raise UnknownSettingError(f"{name} = {value!r} does not fit; it must be True or False.")
+    return bool(value)
 
 
 def check_arguments(
