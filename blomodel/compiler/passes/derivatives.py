@@ -20,10 +20,12 @@ from blomodel.kernels import machine as op
 
 # A sweep keeps at most this many numbers of dense rows at a time.
 _CHUNK = 1 << 20
-# What a run of a derivative tape costs for each node, and what finding the entries of a Jacobian costs
-# for each node, in operations of the machine: when sweeps have cost as much, the entries are found.
-_SWEPT_NODE, _FOUND_NODE = 20, 40_000
-_FEW_ENTRIES = 4e6  # are carried along whatever sweeps would cost
+# In operations of the machine: what a run of a derivative tape costs for each node, what finding the
+# entries of a Jacobian costs for each node, and what each entry costs that is carried along meanwhile.
+_SWEPT_NODE, _FOUND_NODE, _CARRIED_ENTRY = 20, 40_000, 1000
+_FEW_ENTRIES = 1e5  # are carried along whatever sweeps would cost
+_ENTRIES_OF_A_PATTERN = 4e6  # the same where only the positions are asked for
+_SHARE_OF_A_SWEEP = 0.25  # with more entries than this part of a sweep's operations, sweeps are as fast
 
 
 class _Sum:
@@ -164,7 +166,8 @@ def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) 
     """The Jacobian at a point.
 
     It takes one run of a derivative tape for each row or column, until these runs have cost as much as
-    it takes to find a tape for all entries together.
+    it takes to find a tape for all entries together. What that takes is not known before: it is tried
+    with as many entries as the runs would have paid for, and again when they have cost twice as much.
     """
     names = _names(wrt, tape)
     shape = _jacobian_shape(tape, names)
@@ -204,30 +207,40 @@ def pattern(tape: Tape, wrt: str | Sequence[str]) -> sp.csc_array | None:
     shape = _jacobian_shape(tape, names)
     if 0 in shape:
         return sp.csc_array(shape)
-    entries = _found_entries(tape, names, shape)
+    entries = _found_entries(
+        tape, names, max(_ENTRIES_OF_A_PATTERN, _sweeping_cost(tape, shape) / _CARRIED_ENTRY)
+    )
     return None if entries is None else entries.mask
 
 
 def _known_entries(tape: Tape, names: tuple[str, ...], shape: tuple[int, int]) -> JacobianEntries | None:
     """The entries, once looking for them has paid; None where sweeps are to be used."""
     kept = tape.derivatives
-    if ("entries", names) not in kept:
-        spent = kept.get(("swept", names), 0.0) + _sweeping_cost(tape, shape)
-        if spent <= _FOUND_NODE * len(tape.nodes):
-            kept["swept", names] = spent
-            return None
-    return _found_entries(tape, names, shape)
+    if ("entries", names) in kept:
+        return kept["entries", names]
+    one = _sweeping_cost(tape, shape)
+    spent = kept.get(("swept", names), 0.0) + one
+    if spent > _FOUND_NODE * len(tape.nodes):
+        most = max(_FEW_ENTRIES, min(spent / _CARRIED_ENTRY, _SHARE_OF_A_SWEEP * one))
+        is_more = most >= 2 * kept.get(("tried", names), 0.0)
+        found = _found_entries(tape, names, most) if is_more else None
+        if found is not None:
+            return found
+        if most >= _SHARE_OF_A_SWEEP * one:
+            kept["entries", names] = None  # for good
+    kept["swept", names] = spent
+    return None
 
 
-def _found_entries(tape: Tape, names: tuple[str, ...], shape: tuple[int, int]) -> JacobianEntries | None:
+def _found_entries(tape: Tape, names: tuple[str, ...], most: float) -> JacobianEntries | None:
+    """The entries if no more than so many have to be carried along."""
     kept = tape.derivatives
-    if ("entries", names) not in kept:
-        most = max(_FEW_ENTRIES, 2.0 * _sweeping_cost(tape, shape))
+    if kept.get(("entries", names)) is None and most > kept.get(("tried", names), 0.0):
         try:
             kept["entries", names] = jacobian_entries(tape, names, most)
         except TooManyEntriesError:
-            kept["entries", names] = None
-    return kept["entries", names]
+            kept["tried", names] = most
+    return kept.get(("entries", names))
 
 
 def _sweeping_cost(tape: Tape, shape: tuple[int, int]) -> float:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from blomodel.atoms import sigmoid
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes import derivatives, slopes
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
 from blomodel.compiler.tape import Tape
 
@@ -400,3 +401,28 @@ def test_random_compositions(tree, seed: int) -> None:
     numeric = differences(lambda v: reverse(v[:3], v[3:], cotangent), np.concatenate(point))
     scale = 1.0 + np.abs(numeric).max()
     np.testing.assert_allclose(second, numeric, rtol=0.0, atol=1e-8 * scale)
+
+
+def test_entries_cost_no_more_than_the_sweeps_that_they_replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hessian of a softmax is full: entry by entry it would cost far more than runs."""
+    draw, spent = np.random.default_rng(0), [0.0]
+    y = cp.Variable((12, 5), name="y")
+    losses = cp.sum(cp.log_sum_exp(draw.normal(size=(40, 12)) @ y, axis=1))
+    slope = gradient(lower([losses], [Block("y", [y])]), "y")
+    count = slopes.SlopeAlgebra.spend
+
+    def spend(self: slopes.SlopeAlgebra, entries: float) -> None:
+        spent[0] += entries
+        count(self, entries)
+
+    monkeypatch.setattr(slopes.SlopeAlgebra, "spend", spend)
+    monkeypatch.setattr(derivatives, "_FEW_ENTRIES", 100.0)
+    points = draw.normal(size=(300, y.size))
+    operations = 60 * sum(node.size for node in slope.nodes) + 60 * slope.n_products  # of one sweep
+    for number, at in enumerate(points, start=1):
+        found = jacobian(slope, "y", [at])
+        assert spent[0] <= 8 * (100 + number * (operations + 60 * 20 * len(slope.nodes)) / 1000)
+        if number in (1, 150, 300):
+            expected = differences(lambda v: slope(v), at)
+            np.testing.assert_allclose(found.toarray(), expected, atol=1e-7)
+    assert spent[0] > 0
