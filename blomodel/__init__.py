@@ -27,6 +27,8 @@ if _TYPE_CHECKING:
     from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
     from blomodel.declare.nash import Nash
+    from blomodel.experiments.benchmark import Benchmark, benchmark
+    from blomodel.experiments.sweep import Sweep, sweep
     from blomodel.methods.run.registry import methods
     from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
@@ -40,6 +42,7 @@ except _PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "Benchmark",
     "BilevelProblem",
     "BlomodelError",
     "Certificate",
@@ -48,26 +51,33 @@ __all__ = [
     "Nash",
     "Solution",
     "Status",
+    "Sweep",
+    "benchmark",
     "certify",
     "compare",
     "methods",
     "problems",
     "read",
     "sigmoid",
+    "sweep",
 ]
 
 # Loaded on first use: cvxpy takes a second or two, which "blomodel --version" can do without.
 _HOMES = {
+    "Benchmark": "experiments.benchmark",
     "BilevelProblem": "problem",
     "Certificate": "certification.certificate",
     "Comparison": "comparison",
     "Lower": "problem",
     "Nash": "declare.nash",
     "Solution": "solution",
+    "Sweep": "experiments.sweep",
+    "benchmark": "experiments.benchmark",
     "certify": "certification.certifying",
     "compare": "comparison",
     "read": "problem",
     "sigmoid": "atoms",
+    "sweep": "experiments.sweep",
 }
 
 _PACKAGES = {"diagnostics": "studies.diagnostics", "problems": "problems"}

@@ -51,6 +51,7 @@ ORDER = (
     "problem",
     "comparison",
     "problems",
+    "experiments",
     "",
     "cli",
     "__main__",

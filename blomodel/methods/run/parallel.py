@@ -126,6 +126,26 @@ def _work_elsewhere(
     return run.findings
 
 
+def call_each(work: Callable[[Any], Any], tasks: Sequence[Any], n_jobs: int = 1) -> list[Any]:
+    """What ``work`` makes of each task, here or in other processes, in the order of the tasks.
+
+    Tasks may hold cvxpy's leaves; ``work`` and tasks must be possible to send.
+    """
+    check_jobs(n_jobs)
+    if n_jobs == 1 or len(tasks) < 2:
+        return [work(task) for task in tasks]
+    joblib = load_joblib(n_jobs)
+    workers = min(joblib.effective_n_jobs(n_jobs), len(tasks))
+    first_id = _next_cvxpy_id()
+    jobs = (joblib.delayed(_call_elsewhere)(work, pickle.dumps(task), first_id) for task in tasks)
+    return list(joblib.Parallel(n_jobs=workers)(jobs))
+
+
+def _call_elsewhere(work: Callable[[Any], Any], pickled: bytes, first_free_id: int) -> Any:
+    _reserve_cvxpy_ids(first_free_id)
+    return work(pickle.loads(pickled))
+
+
 def check_jobs(n_jobs: int) -> None:
     """Raise when ``n_jobs`` is no number of processes, or joblib is missing for it."""
     is_number = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)

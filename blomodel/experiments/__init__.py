@@ -1,0 +1,1 @@
+"""Experiments over many problems or many data: methods measured, parameters swept."""
