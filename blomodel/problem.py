@@ -254,6 +254,39 @@ class BilevelProblem(AskedProblem):
 
         return plot_problem(self, span=span, gammas=gammas, points=points, ax=ax, path=path)
 
+    def explore(
+        self,
+        path: str | Path,
+        span: Any = None,
+        gammas: Sequence[float] = (0.1, 1.0, 10.0),
+        points: int = 121,
+    ) -> Path:
+        """Write a page on which x is moved by a slider, for problems with one upper unknown.
+
+        It shows the lower problem at that x, the lower answer, phi(x) and F_gamma(x). All values are
+        computed now, so that the page needs neither Python nor a network; ``page.html#x=1.5`` opens it
+        at that x.
+
+        Parameters
+        ----------
+        path : str or Path
+            The HTML file to write.
+        span : pair of float, optional
+            Range of x; by default its bounds, or around the points of the last solve.
+        gammas : sequence of float
+            Weights of the penalised curves.
+        points : int
+            Stops of the slider.
+
+        Returns
+        -------
+        Path
+            Of the file.
+        """
+        from blomodel.report.explore import write_exploration
+
+        return write_exploration(self, path, span=span, gammas=gammas, points=points)
+
     def _repr_latex_(self) -> str:
         from blomodel.report.model_math import model_latex
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from blomodel.errors import NonconvexLowerError
+from blomodel.methods.search.pieces import is_only_minimiser
 from blomodel.model.model import Model
 
 TOLERANCE = 1e-6  # violation of an upper constraint that is not seen
@@ -54,7 +55,8 @@ class UpperView:
         if not answer.status.has_point:
             return np.nan, np.full(model.y.size, np.nan), np.nan, False
         y = answer.y
-        if is_proven and self._has_choice:
+        # Where the answer is the only one, the slack would only let f buy a better one.
+        if is_proven and self._has_choice and not is_only_minimiser(model, x, p, answer):
             try:
                 chosen = model.optimistic_choice.solve(x, p, answer, slack=SLACK)
                 y = chosen.y if chosen.status.has_point else y

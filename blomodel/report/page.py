@@ -60,7 +60,7 @@ def report_page(solution: Solution) -> str:
         html.verdict(solution.status, is_accepted=is_accepted and solution.status.has_point),
     ]
     if about is not None:
-        parts.append(_section("The model", _model_table(about.model)))
+        parts.append(_section("The model", model_table(about.model)))
     answer = [("value", number(solution.value, 10)), *value_rows(solution.values)]
     parts.append(_section("The answer", html.table(answer)))
     if solution.certificate is not None:
@@ -88,7 +88,7 @@ def _section(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
 
 
-def _model_table(rows: Sequence[Row]) -> str:
+def model_table(rows: Sequence[Row]) -> str:
     """The model in MathML, which browsers draw by themselves."""
     lines = []
     for row in rows:

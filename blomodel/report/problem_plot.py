@@ -63,7 +63,7 @@ def plot_problem(
             "problem.solution.plot() draws the progress of a solve of any size."
         )
     axes = [] if ax is None else list(np.ravel(np.asarray(ax, dtype=object)))
-    spans = _spans(problem, span, n_x)
+    spans = spans_of(problem, span, n_x)
     is_slow = not problem.plain_model.is_convex_below  # many searches for each point
     if n_x == 1:
         figure = _draw_curves(problem, spans[0], gammas, points or (101 if is_slow else 301), axes)
@@ -90,7 +90,7 @@ def names_of(variables: Sequence[Any]) -> list[str]:
     return names
 
 
-def _spans(problem: BilevelProblem, span: Any, n_x: int) -> list[tuple[float, float]]:
+def spans_of(problem: BilevelProblem, span: Any, n_x: int) -> list[tuple[float, float]]:
     """The range of each upper unknown: as given, its bounds, or around what the last solve met."""
     if span is not None:
         given = np.asarray(span, dtype=float)
@@ -127,7 +127,7 @@ def _iterates(problem: BilevelProblem) -> np.ndarray:
     return path[np.all(np.isfinite(path), axis=1)]
 
 
-def _has_answer(problem: BilevelProblem) -> bool:
+def has_answer(problem: BilevelProblem) -> bool:
     has_values = problem.levels.x.has_values
     return has_values and problem.value is not None and bool(np.isfinite(problem.value))
 
@@ -191,7 +191,7 @@ def _draw_value(
         height = np.interp(inside, x[known], sign * landscape.value[known])
         label = f"steps of {problem.solution.method} ({inside.size})"
         panel.plot(inside, height, "o", markersize=5, color=pictures.BLUE, fillstyle="none", label=label)
-    if _has_answer(problem) and problem.value is not None:
+    if has_answer(problem) and problem.value is not None:
         at = float(problem.levels.x.pack()[0])
         label = f"answer: {number(at, 5)}, value {number(problem.value, 5)}"
         panel.plot(
@@ -320,7 +320,7 @@ def _draw_path(panel: Axes, problem: BilevelProblem) -> None:
             path[:, 0], path[:, 1], "o", markersize=5, color="white", markeredgecolor="black",
             markeredgewidth=0.8,
         )  # fmt: skip
-    if _has_answer(problem):
+    if has_answer(problem):
         at = problem.levels.x.pack()
         panel.plot(at[0], at[1], "*", markersize=16, color=pictures.VERMILION, markeredgecolor="white")
 
@@ -337,7 +337,7 @@ def _add_key(panel: Axes, problem: BilevelProblem, has_forbidden: bool) -> None:
         label = f"steps of {problem.solution.method} ({n_steps})"
         mark = {"marker": "o", "linestyle": "", "color": "white", "markeredgecolor": "black"}
         key.append(Line2D([], [], label=label, **mark))
-    if _has_answer(problem):
+    if has_answer(problem):
         at = ", ".join(number(entry, 4) for entry in problem.levels.x.pack())
         label = f"answer ({at}), value {number(problem.value or 0.0, 5)}"
         mark = {"marker": "*", "linestyle": "", "color": pictures.VERMILION, "markersize": 12}
