@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,37 +28,6 @@ SLICE_POINTS = 81  # values of y at which g is drawn for each x
 WIDER = 0.3  # of the range of the answers, on either side, where y has no bounds
 HELD = 1e-6  # relative: slack of a row that holds with equality
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-{model}
-<div class="control">
-<label for="slider">The upper level decides</label>
-<input type="range" id="slider" min="0" max="1" value="0" aria-label="{x_name}">
-<output id="here"></output>
-<button id="best" type="button">go to the answer</button>
-</div>
-<div class="panels">
-<section><h2>What the upper level gets</h2><div id="upper"></div><div class="key" id="upperKey"></div></section>
-<section><h2><label for="entry">What the lower level sees along</label> <select id="entry"></select></h2>
-<div id="lower"></div><div class="key" id="lowerKey"></div></section>
-<section><h2>What it answers</h2><div id="answer"></div><div class="key" id="answerKey"></div></section>
-<section><h2>In figures</h2><table class="figures"><tbody id="figures"></tbody></table></section>
-</div>
-<p class="quiet">Every value was computed by blomodel when this page was written; it needs no network.</p>
-<script>const DATA = {data};
-{script}</script>
-</body>
-</html>
-"""
-
 
 def write_exploration(
     problem: BilevelProblem,
@@ -74,7 +44,7 @@ def write_exploration(
         what = f"{n_x} upper unknowns" if n_x != 1 else "integer variables"
         raise ModelError(
             f"explore: the page has one slider, for one real upper unknown; this problem has {what}. "
-            "problem.plot() draws maps over two, and problem.solution.report(path) describes a solve of any size."
+            "problem.plot() draws maps over two, and problem.solution.report(path) describes any solve."
         )
     (ends,) = spans_of(problem, span, n_x)
     grid = np.linspace(*ends, points)
@@ -84,11 +54,10 @@ def write_exploration(
     data = _figures(problem, grid, gammas)
     # "</" would end the script within a name.
     as_json = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
-    assets = files("blomodel.report") / "assets"
-    page = PAGE.format(
+    page = Template(_asset("explore.html")).substitute(
         title="A bilevel problem to explore",
-        style=(assets / "explore.css").read_text(encoding="utf-8"),
-        script=(assets / "explore.js").read_text(encoding="utf-8"),
+        style=_asset("explore.css"),
+        script=_asset("explore.js"),
         model=model_table(model_rows(problem)),
         x_name=escape(names_of(problem.levels.upper)[0], quote=True),
         data=as_json,
@@ -96,6 +65,10 @@ def write_exploration(
     written = Path(path)
     written.write_text(page, encoding="utf-8")
     return written
+
+
+def _asset(name: str) -> str:
+    return (files("blomodel.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _figures(problem: BilevelProblem, grid: np.ndarray, gammas: Sequence[float]) -> dict[str, Any]:

@@ -128,6 +128,7 @@ def _iterates(problem: BilevelProblem) -> np.ndarray:
 
 
 def has_answer(problem: BilevelProblem) -> bool:
+    """Whether the variables hold the answer of a solve."""
     has_values = problem.levels.x.has_values
     return has_values and problem.value is not None and bool(np.isfinite(problem.value))
 
