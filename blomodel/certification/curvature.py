@@ -23,6 +23,8 @@ ROUND = 1e-7  # the same after each direction was scaled to curvature one
 VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
 HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
 HARDLY_HELD = 1e-11  # the same of a row that may do so nearby
+FEW = 24  # directions up to which products with the matrix cost less than the matrix
+FULL = 0.1  # share of nonzeros from which a matrix is multiplied as a plain one
 NEARBY = 1e-3  # radius, relative to the size of x, in which such rows outweigh a negative curvature
 
 
@@ -86,6 +88,21 @@ class Curvature:
         changed = model.kkt_hessian.product(*self._at, whole)
         return self.directions.pull(changed[here.kept])
 
+    def within(self, basis: np.ndarray) -> np.ndarray | None:
+        """The matrix in the columns of a basis, all at once; None where rows below are not affine.
+
+        With affine rows the second derivatives in (x, y) are all there are.
+        """
+        here, model = self.directions.around, self.directions.around.place.model
+        if not (model.lower_in.is_affine and model.lower_eq.is_affine):
+            return None
+        second = model.kkt_hessian(*self._at, **self._weights)
+        n = second.shape[0]
+        whole = np.zeros((self._n_z, basis.shape[1]))
+        whole[here.kept] = self.directions.lift(basis)
+        is_full = second.nnz > FULL * n**2
+        return np.asarray(whole[:n].T @ ((second.toarray() if is_full else second) @ whole[:n]))
+
 
 def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> Growth:
     """Whether f curves upwards along all directions that the pressing rows leave."""
@@ -114,6 +131,9 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
     n_left = basis.shape[1]
     if n_left == 0:
         return Growth(True, 0, gain=0.0)
+    matrix = None if n_left <= FEW or deadline.is_over else curvature.within(basis)
+    if matrix is not None and np.all(np.isfinite(matrix)):
+        return _judge((matrix + matrix.T) / 2, basis, level, directions)
     if not limits.CURVED_DIRECTIONS.allows(n_left):
         return _by_lanczos(curvature, basis, level, deadline)
     columns = []

@@ -60,12 +60,12 @@ class Directions:
         return len(self.columns)
 
     def lift(self, v: Array) -> Array:
-        """The direction in the kept columns of z."""
+        """The direction in the kept columns of z; of each column where v is a matrix."""
         if not self.is_reduced:
             return v
         here = self.around
         assert here.factor is not None
-        whole = np.zeros(len(here.kept))
+        whole = np.zeros((len(here.kept), *v.shape[1:]))
         whole[here.free] = v
         whole[here.settled] = here.factor.solve(-(self._free_part @ v))
         return whole

@@ -14,9 +14,9 @@ import cvxpy as cp
 import numpy as np
 
 from blomodel.compiler import atoms  # noqa: F401 - loads the rules
+from blomodel.compiler.batching import WORTH, batch_nodes
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.passes.batching import WORTH, batch_nodes
-from blomodel.compiler.passes.inlining import inline
+from blomodel.compiler.inlining import inline
 from blomodel.compiler.rules import Lowering
 from blomodel.compiler.tape import Tape
 

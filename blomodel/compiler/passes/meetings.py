@@ -222,6 +222,14 @@ class _Walk:
     def _visit_product(self, number: int, node: Node) -> None:
         """A product of two matrices: a sum of products of two elements each."""
         m, k, n, _ = node.data
+        vector = self._vector_beside_full(node)
+        if vector is not None:
+            moving, tied = np.flatnonzero(self.moves[vector]), np.flatnonzero(self.tied[number])
+            if moving.size and tied.size:
+                # One row of the matrix ties all entries, so that of other rows one entry is enough.
+                self._tie(number, np.full(moving.size, tied[0]), vector, moving)
+                self._tie(number, tied, vector, np.full(tied.size, moving[0]))
+            return
         if not limits.MEETING_PRODUCTS.allows(m * k * n):
             self.tied[number][:] = True
             for arg in node.args:
@@ -244,6 +252,15 @@ class _Walk:
         counts = ~self._is_zero(first)[a] & ~self._is_zero(second)[b]
         self._tie(number, out[counts], first, a[counts])
         self._tie(number, out[counts], second, b[counts])
+
+    def _vector_beside_full(self, node: Node) -> int | None:
+        """The vector of a product of a vector and a constant matrix without zeros."""
+        m, _, n, _ = node.data
+        for factor, vector, width in (node.args + (n,), node.args[::-1] + (m,)):
+            constant = self.tape.nodes[factor]
+            if width == 1 and constant.op == op.CONSTANT and np.all(constant.data):
+                return vector
+        return None
 
     def _is_zero(self, number: int) -> np.ndarray:
         """Which elements of a value are known to be zero."""

@@ -26,7 +26,7 @@ SCATTERED = 3  # further ones, spread over the range
 ENOUGH = 3  # descents that moved and ended at the best value confirm each other
 ENOUGH_WIDE = 2  # the same where x is wide and phi smooth, so that each descent is a long one
 SAME = 1e-6  # relative to the value and to the spread of the ends: those that differ by less are one
-RACE = 10  # steps of a short descent where the first one has shown that they do not end soon
+RACE = 10  # steps of a short descent where x is wide, so that descents do not end soon
 LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
 WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
 
@@ -40,8 +40,8 @@ class Thrift:
     n_starts : int
         At the first level; each further one has twice as many.
     short, long : int
-        Quasi-Newton steps of a first descent, and of one that goes on. Where the very first has not
-        ended after ``short`` of them, the next ones have fewer: they only race for who goes on.
+        Quasi-Newton steps of a first descent, and of one that goes on. Where x is wide the very first is
+        a long one, and the next ones have few: they only race for who goes on.
     n_finished : int
         Descents of the first level that go on to the end; of each further level one does.
     """
@@ -66,7 +66,9 @@ class Descents:
     ends: list[float] = field(default_factory=list)  # of descents that moved and came to an end
     all_ends: list[float] = field(default_factory=list)  # also of those that were broken off
     has_stalled: bool = False  # whether the last level has brought next to nothing
-    is_race: bool = False  # whether short descents only show which of them should go on
+    pace: float | None = None  # what the first long descent had reached when a race is over
+    n_behind: int = 0  # further starts that had not come as far in a race
+    is_led: bool = False  # whether none has come further
 
     @property
     def best(self) -> float:
@@ -86,8 +88,22 @@ class Descents:
 
     @property
     def are_enough(self) -> bool:
-        """Whether so many have ended at the best value that they confirm each other."""
-        return self.n_agreeing >= (ENOUGH_WIDE if self.is_wide and self.is_smooth else ENOUGH)
+        """Whether so many have ended at the best value that they confirm each other.
+
+        Where each is a long one, those that had not come as far after as many steps count too.
+        """
+        if not (self.is_wide and self.is_smooth):
+            return self.n_agreeing >= ENOUGH
+        is_ahead = self.is_led and self.n_behind >= ENOUGH
+        return self.n_agreeing >= ENOUGH_WIDE or (is_ahead and self.n_agreeing > 0)
+
+    def note_race(self, reached: float) -> bool:
+        """Whether a start has come further in a race than the first long descent had."""
+        if self.pace is None or reached < self.pace:
+            self.is_led = False
+            return True
+        self.n_behind += 1
+        return False
 
     @property
     def is_wide(self) -> bool:
@@ -183,16 +199,25 @@ class AnswerDescents(Step):
         descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
         unfinished: list[tuple[float, AnswerEvaluation]] = []
         for start in self._starts(run, descent, level):
-            steps = RACE if descents.is_race else self.thrift.short
-            end = descent.descend(start, steps, crosses_kinks=False, uses_newton=not descents.is_wide)
+            is_first = descents.is_wide and descents.pace is None
+            steps = RACE if descents.is_wide else self.thrift.short
+            end = descent.descend(
+                start,
+                self.thrift.long if is_first else steps,
+                crosses_kinks=False,
+                uses_newton=is_first or not descents.is_wide,
+            )
             if end is None:
                 continue
             has_moved = np.abs(end.x - start).max(initial=0) > 1e-6 * (1 + np.abs(start).max(initial=0))
             descents.all_ends.append(end.value)
             descents.is_smooth = descent.is_smooth
+            reached = min(descent.trail[: RACE + 2])
+            if is_first and len(descent.trail) > RACE:  # a long one: others are measured by it
+                descents.pace, descents.is_led = reached, True
             if not descent.has_ended:
-                unfinished.append((min(descent.trail[: RACE + 2]), end))
-                descents.is_race = descents.is_wide
+                if is_first or descents.note_race(reached) or not descents.is_smooth:
+                    unfinished.append((reached, end))
             elif has_moved:
                 descents.ends.append(end.value)
             if not end.has_gradient:  # what the upper level likes best of several lower answers
@@ -204,11 +229,15 @@ class AnswerDescents(Step):
         unfinished.sort(key=lambda both: both[0])  # after as many steps each
         for _, end in unfinished[: self.thrift.n_finished if level == 0 else 1]:
             if not descents.are_unanimous:
-                last = descent.descend(end.x, self.thrift.long)
-                descents.ends.append(end.value if last is None else last.value)
+                self._finish(descent, descents, end)
         descents.is_smooth = descent.is_smooth
         descents.note_level(before)
         return Outlook.MORE if descents.ends else Outlook.DONE
+
+    def _finish(self, descent: AnswerDescent, descents: Descents, end: AnswerEvaluation) -> None:
+        """Go on from where a short descent was broken off."""
+        last = descent.descend(end.x, self.thrift.long)
+        descents.ends.append(end.value if last is None else last.value)
 
     def _starts(self, run: Run, descent: AnswerDescent, level: int) -> list[np.ndarray]:
         model, bounds = run.model, descent.bounds

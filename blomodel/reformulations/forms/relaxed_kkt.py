@@ -18,7 +18,7 @@ import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.passes.inlining import inline
+from blomodel.compiler.inlining import inline
 from blomodel.kernels import machine as op
 from blomodel.model.bounds import SingleBounds, single_bounds
 from blomodel.model.model import Model

@@ -83,4 +83,3 @@ def test_a_long_expression_is_compiled_once():
     np.testing.assert_allclose(both(*point), np.concatenate([first(*point), point[0]]))
     other = (Block("x", [x]), Block("y", leaves[::-1]), Block("p", []))
     assert lower([total], other) is not first
-

@@ -7,8 +7,8 @@ import numpy as np
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.inlining import inline
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.inlining import inline
 
 
 def test_inputs_come_from_parts_of_another_vector():

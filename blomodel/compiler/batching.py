@@ -124,7 +124,11 @@ class _Batching:
             left, right = node.args
             # Squares are known as such by their equal operands, powers by a number.
             exponent = self._number(right) if node.op == op.POWER else None
-            return _ALONE if node.op == op.POWER and exponent is None else (node.op, left == right, exponent)
+            return (
+                _ALONE
+                if node.op == op.POWER and exponent is None
+                else (node.op, left == right, exponent)
+            )
         if node.op in op.UNARY or node.op in (op.FREEZE, op.SELECT, op.FILL):
             return (node.op,)
         if node.op in op.SEGMENTS:
@@ -147,7 +151,9 @@ class _Batching:
     def _constant_factor(self, node: Node) -> tuple[np.ndarray, int] | None:
         """The matrix of a product of a constant matrix and a vector, and which operand the vector is."""
         m, k, n, transposed = node.data
-        for which, (rows, columns, flipped) in enumerate(((m, k, transposed % 2), (k, n, transposed // 2))):
+        for which, (rows, columns, flipped) in enumerate(
+            ((m, k, transposed % 2), (k, n, transposed // 2))
+        ):
             factor = self.nodes[node.args[which]]
             if factor.op == op.CONSTANT and (n if which == 0 else m) == 1:
                 shape = (columns, rows) if flipped else (rows, columns)
@@ -233,7 +239,9 @@ class _Batching:
             return b.sum(whole, length) if opcode == op.SUM else b.segments(opcode, whole, length, k)
         if opcode == op.SPARSE:
             blocks = [node.data[0].csr for node in nodes]
-            return b.sparse(SparseMatrix(sp.block_diag(blocks, format="csr")), self._joined(first, own_sizes))
+            return b.sparse(
+                SparseMatrix(sp.block_diag(blocks, format="csr")), self._joined(first, own_sizes)
+            )
         if kind[1] == "constant":
             parts = [part for part in map(self._constant_factor, nodes) if part is not None]
             vectors = [node.args[which] for node, (_, which) in zip(nodes, parts, strict=True)]
