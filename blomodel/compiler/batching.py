@@ -1,9 +1,9 @@
 """Many short instructions of one kind put together as one long one.
 
 A model with hundreds of followers is compiled to thousands of instructions on a few numbers each, and
-every derivative to as many again; what a pass over a tape costs goes by their number. Instructions of one
-kind that do not need each other's results become one instruction on all their operands: three hundred
-products of five numbers are one product of fifteen hundred.
+every derivative to as many again; what a pass over a tape costs goes by their number. Instructions of
+one kind that do not need each other's results become one instruction on all their operands: three
+hundred products of five numbers are one product of fifteen hundred.
 """
 
 from __future__ import annotations
