@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from blomodel.methods.run.registry import methods
     from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
+    from blomodel.solve.saved import load_solution
     from blomodel.studies import diagnostics as diagnostics
 else:
     from blomodel import methods  # a package that can be called
@@ -55,6 +56,7 @@ __all__ = [
     "benchmark",
     "certify",
     "compare",
+    "load_solution",
     "methods",
     "problems",
     "read",
@@ -75,6 +77,7 @@ _HOMES = {
     "benchmark": "experiments.benchmark",
     "certify": "certification.certifying",
     "compare": "comparison",
+    "load_solution": "solve.saved",
     "read": "problem",
     "sigmoid": "atoms",
     "sweep": "experiments.sweep",

@@ -26,6 +26,7 @@ from blomodel.text import layout
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 COLUMNS = ("method", "status", "value", "lower gap", "stationarity", "iterations", "evaluations", "time")
 
@@ -123,6 +124,12 @@ class Comparison:
             if row.remark:
                 found.setdefault(row.remark, []).append(row.method)
         return found
+
+    def to_frame(self) -> DataFrame:
+        """The table as a pandas DataFrame, a row for each method; needs pandas."""
+        from blomodel.report.frames import comparison_frame
+
+        return comparison_frame(self)
 
     def _repr_html_(self) -> str:
         from blomodel.report.html import comparison_html

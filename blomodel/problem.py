@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from blomodel.declare.followers import Lower
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from blomodel.methods.portfolio.plan import Plan
     from blomodel.reformulations.reformulation import Reformulation
+    from blomodel.solve.listening import State
     from blomodel.studies.pessimistic import Pessimistic
     from blomodel.studies.sensitivity import Sensitivity
 
@@ -141,7 +142,7 @@ class BilevelProblem(AskedProblem):
         self,
         method: str = "auto",
         *,
-        verbose: bool = False,
+        verbose: bool | int = False,
         time_limit: float | None = None,
         max_iterations: int | None = None,
         tolerance: float = 1e-6,
@@ -151,6 +152,8 @@ class BilevelProblem(AskedProblem):
         solver: str | None = None,
         solver_opts: Mapping[str, Any] | None = None,
         warm_start: bool = True,
+        callback: Callable[[State], object] | None = None,
+        history_every: int | None = None,
         **settings: Any,
     ) -> float:
         """Solve, set every variable's value, and certify the answer.
@@ -159,9 +162,11 @@ class BilevelProblem(AskedProblem):
         ----------
         method : str
             See ``bm.methods()``.
-        verbose : bool
-            Show value, gap and penalty weight while solving: a live line on a terminal, else plain
-            lines, at most two a second.
+        verbose : bool or int
+            1 or True: show value, gap and penalty weight while solving, as a live line on a terminal,
+            else as plain lines, at most two a second. 2: first what will be tried, then a line for
+            every step. The logger ``blomodel`` of the standard ``logging`` is told the same: outcomes
+            at INFO, steps at DEBUG, a missing answer at WARNING.
         time_limit, max_iterations : optional
             When reached, the best point so far is certified and returned.
         tolerance : float
@@ -184,6 +189,13 @@ class BilevelProblem(AskedProblem):
         warm_start : bool
             Begin at the variables' present values, which are the last answer's after a solve. False:
             begin at the values that you have set yourself, or without any.
+        callback : callable, optional
+            Called with the run's state (iteration, best value so far, bound, best point: see ``State``)
+            at every step, and once at the end. If it returns True, the run stops, and the best point so
+            far is certified. If it raises, the same is done first, then the exception goes on.
+        history_every : int, optional
+            Record a row of ``solution.history`` every so many iterations; by default at every step
+            of methods that work in Python, and a few times a second of compiled loops.
         **settings
             Settings of the method.
 
@@ -192,7 +204,7 @@ class BilevelProblem(AskedProblem):
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
-        from blomodel.methods.run.arguments import check_switch
+        from blomodel.methods.run.arguments import check_switch, check_verbosity
         from blomodel.solve.progress import show_progress
         from blomodel.solve.solving import solve_problem
         from blomodel.solvers.choice import choose_solver
@@ -202,7 +214,11 @@ class BilevelProblem(AskedProblem):
         began = time.perf_counter()
         choice = choose_solver(solver, solver_opts)
         shown = show_progress(
-            self, method, verbose, time_limit=time_limit, max_iterations=max_iterations
+            self,
+            method,
+            check_verbosity(verbose),
+            time_limit=time_limit,
+            max_iterations=max_iterations,
         )
         with one_blas_thread(), shown as progress:
             value = solve_problem(
@@ -219,6 +235,8 @@ class BilevelProblem(AskedProblem):
                 choice=choice,
                 settings=settings,
                 warm_start=check_switch("warm_start", warm_start),
+                callback=callback,
+                history_every=history_every,
             )
             set_upper_duals(self)
             return value

@@ -16,6 +16,7 @@ from blomodel.status import Status
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
     from blomodel.certification.certificate import Certificate
     from blomodel.problem import BilevelProblem
@@ -138,6 +139,33 @@ class Solution:
         from blomodel.report.page import write_report
 
         return write_report(self, Path(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that was found as plain numbers, words, lists and dicts."""
+        from blomodel.report.solution_data import solution_data
+
+        return solution_data(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The same as JSON; numbers that JSON lacks are the words "inf", "-inf" and "nan"."""
+        from blomodel.report.solution_data import as_json
+
+        return as_json(self.to_dict(), indent)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the JSON to a file, which ``bm.load_solution`` reads."""
+        target = Path(path)
+        target.write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
+        return target
+
+    def history_frame(self) -> DataFrame:
+        """The history as a pandas DataFrame: a row for each step, a column for each entry of x.
+
+        Values are in the user's sense, also where the upper level maximises. Needs pandas.
+        """
+        from blomodel.report.frames import history_frame
+
+        return history_frame(self)
 
     def __str__(self) -> str:
         from blomodel.report import text

@@ -45,7 +45,7 @@ class Conflict:
     """
 
     level: str
-    constraint: Constraint
+    constraint: Constraint | str  # its text, where a solution was read from a file
     violation: float
 
 

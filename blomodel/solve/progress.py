@@ -6,6 +6,7 @@ appears where a limit says how far there is to go.
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from blomodel.basics.log import LOGGER, log
 from blomodel.methods.run.run import Standing
 from blomodel.text.layout import number, seconds
 
@@ -39,19 +41,44 @@ class Display(Protocol):
 class PlainLines:
     """A line now and then, for files, pipes and notebooks."""
 
-    def __init__(self, stream: TextIO, began: float) -> None:
-        self._stream, self._began = stream, began
+    def __init__(self, stream: TextIO, began: float, between: float = BETWEEN_LINES) -> None:
+        self._stream, self._began, self._between = stream, began, between
         self._last = -float("inf")
 
     def show(self, line: str, iterations: int) -> None:
         """Print the line unless another was printed a moment ago."""
         now = time.perf_counter()
-        if now - self._last >= BETWEEN_LINES:
+        if now - self._last >= self._between:
             self._last = now
             print(f"{now - self._began:7.1f} s  {line}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing to clean up."""
+
+
+class _LogLines:
+    """Hands every line to the logger."""
+
+    def show(self, line: str, iterations: int) -> None:
+        log(logging.DEBUG, "%s", line)
+
+    def close(self) -> None:
+        """Nothing to clean up."""
+
+
+class _Both:
+    """Two displays at once."""
+
+    def __init__(self, *displays: Display) -> None:
+        self._displays = displays
+
+    def show(self, line: str, iterations: int) -> None:
+        for display in self._displays:
+            display.show(line, iterations)
+
+    def close(self) -> None:
+        for display in self._displays:
+            display.close()
 
 
 class LiveLine:
@@ -139,14 +166,15 @@ class Progress:
 def show_progress(
     problem: BilevelProblem,
     method: str,
-    verbose: bool,
+    verbose: int,
     *,
     time_limit: float | None,
     max_iterations: int | None,
 ) -> Iterator[Progress | None]:
     """What a run tells its steps to, or None; ends with a line about the outcome."""
+    logged = _LogLines() if LOGGER.isEnabledFor(logging.DEBUG) else None
     if not verbose:
-        yield None
+        yield None if logged is None else Progress(logged, problem.sign, method)
         return
     stream = sys.stdout
     began = time.perf_counter()
@@ -154,12 +182,14 @@ def show_progress(
         sum(v.size for v in level) for level in (problem.levels.upper, problem.levels.lower)
     )
     print(f"{method}: {n_upper} upper and {n_lower} lower unknowns", file=stream, flush=True)
-    display: Display = PlainLines(stream, began)
-    if stream.isatty():
+    display: Display = PlainLines(stream, began, BETWEEN_LINES if verbose == 1 else 0.0)
+    if verbose > 1 and str(method).lower() == "auto":
+        print(problem.plan(), file=stream, flush=True)
+    if verbose == 1 and stream.isatty():
         display = LiveLine(stream, began, {"time": time_limit, "iterations": max_iterations})
     before = problem.solution
     try:
-        yield Progress(display, problem.sign, method)
+        yield Progress(display if logged is None else _Both(display, logged), problem.sign, method)
     finally:
         display.close()
         if problem.solution is not None and problem.solution is not before:

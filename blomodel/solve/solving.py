@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,9 @@ from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.arguments import check_arguments
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
-from blomodel.methods.run.run import Run, Standing, StopRun
+from blomodel.methods.run.run import Run, StopRun
 from blomodel.solution import Solution
+from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
@@ -49,6 +50,8 @@ def solve_problem(
     *,
     began: float,
     progress: Progress | None,
+    callback: Callable[[State], object] | None = None,
+    history_every: int | None = None,
     time_limit: float | None,
     max_iterations: int | None,
     tolerance: float,
@@ -70,6 +73,8 @@ def solve_problem(
         tolerance=tolerance,
         optimality_gap=optimality_gap,
         seed=seed,
+        callback=callback,
+        history_every=history_every,
     )
     method = chosen.name  # which may have been given in another case
     problem.check_data()
@@ -83,6 +88,7 @@ def solve_problem(
         "max_iterations": max_iterations,
         "n_jobs": n_jobs,
         "warm_start": warm_start,
+        "history_every": history_every,
         **_stated(choice),
         **settings,
     }
@@ -93,6 +99,7 @@ def solve_problem(
     except TimeIsOver:
         return _end_without_a_model(problem, method, time.perf_counter() - began, stated_settings)
     compiled = time.perf_counter()
+    listener = Listener(problem, method, progress, callback)
     run = Run(
         model=model,
         p=problem.parameter_values(),
@@ -103,7 +110,9 @@ def solve_problem(
         deadline=limit,
         max_iterations=max_iterations,
         n_jobs=n_jobs,
-        progress=_in_stated_units(problem, progress),
+        progress=listener if listener.is_awake else None,
+        control=listener.control,
+        history_every=history_every,
         solver=choice,
     )
     with asking(choice, run.inner_solvers):
@@ -111,6 +120,7 @@ def solve_problem(
         if time_limit is not None:
             _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
         is_interrupted = _run_to_the_end(chosen, run)
+        listener.end(run)
         solved = time.perf_counter()
         outcome = settle(
             problem,
@@ -135,6 +145,8 @@ def solve_problem(
         problem.forget_models()  # a solver that was left in the middle is not asked again
     if is_explained:
         _log_outcome(problem.solution)
+    if listener.error is not None:  # of the callback; what was found is on the problem
+        raise listener.error
     return value
 
 
@@ -217,26 +229,6 @@ def _keep_time(run: Run, load: float) -> None:
     if answer.status.has_point:
         run.propose(x, answer.y, "lower answer at the first x")
     run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
-
-
-def _in_stated_units(
-    problem: BilevelProblem, progress: Progress | None
-) -> Callable[[int, Mapping[str, float], Standing], None] | None:
-    """Tell of the upper objective as the problem states it, not as the solved model counts it."""
-    if progress is None or problem.model is problem.plain_model:
-        return progress
-
-    invert = problem.chain.invert_value
-
-    def tell(iteration: int, figures: Mapping[str, float], standing: Standing) -> None:
-        stated = dict(figures)
-        if "value" in stated:
-            stated["value"] = invert(stated["value"])
-        value = None if standing.value is None else invert(standing.value)
-        bound = invert(standing.bound) if np.isfinite(standing.bound) else standing.bound
-        progress(iteration, stated, replace(standing, value=value, bound=bound))
-
-    return tell
 
 
 def _start(problem: BilevelProblem, warm_start: bool) -> tuple[np.ndarray, np.ndarray | None] | None:

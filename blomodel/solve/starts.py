@@ -6,7 +6,7 @@ problem remembers what its solves have left behind; what differs from that was s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import cvxpy as cp
@@ -57,6 +57,15 @@ class UserStart:
             yield
         finally:
             self._set, self._left = saved
+
+    def of(self, copies: Mapping[cp.Variable, cp.Variable]) -> UserStart:
+        """The same about copies of the variables."""
+        made = UserStart()
+        for leaf, other in copies.items():
+            for own, theirs in ((self._set, made._set), (self._left, made._left)):
+                if leaf.id in own:
+                    theirs[other.id] = own[leaf.id]
+        return made
 
     def values(self, leaves: Iterable[cp.Variable]) -> dict[cp.Variable, Value]:
         """What was set from outside; None where nothing was."""

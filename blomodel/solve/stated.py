@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.leaf_ids import reserve_leaf_ids
 from blomodel.declare.followers import Lower, Objective, check_followers
 from blomodel.declare.leaves import Leaves
 from blomodel.declare.levels import (
@@ -22,8 +24,9 @@ from blomodel.declare.levels import (
 )
 from blomodel.declare.nash import Nash
 from blomodel.declare.statement import state
-from blomodel.errors import NotSolvedError
+from blomodel.errors import ModelError, NotSolvedError
 from blomodel.solution import Solution
+from blomodel.solve.copying import deep_copy, portable_state
 from blomodel.solve.starts import UserStart
 from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
@@ -58,12 +61,23 @@ class StatedProblem:
         self.is_game = isinstance(lower, Nash)
         self.followers = lower.followers if isinstance(lower, Nash) else check_followers(lower)
         self.transformations = tuple(transformations)
+        self.declared = None if variables is None else tuple(variables)
+        self._derive()
+        lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
+        warn_of_levels(self.levels, lower_parts, variables, stacklevel=3)
+        self.status: Status | None = None
+        self.solution: Solution | None = None
+        self._certificate: Certificate | None = None
+        self.user_start = UserStart()
+
+    def _derive(self) -> None:
+        """Whose variable is whose, and one lower level for all followers."""
         join, has_multipliers = _how_to_join(self.followers, self.is_game)
         stated = state(
-            objective,
+            self.objective,
             self.constraints,
             self.followers,
-            variables,
+            self.declared,
             is_game=self.is_game,
             has_multipliers=has_multipliers,
         )
@@ -73,12 +87,31 @@ class StatedProblem:
         chain = Chain(stated).then(join) if self.is_game else Chain(stated).where_accepted(join)
         self._joint = chain.where_accepted(MultipliersInAnswer())
         self.lower: Lower = self._joint.end.lower
-        lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
-        warn_of_levels(self.levels, lower_parts, variables, stacklevel=3)
-        self.status: Status | None = None
-        self.solution: Solution | None = None
-        self._certificate: Certificate | None = None
-        self.user_start = UserStart()
+        self._rows = self._present_rows()
+
+    def _present_rows(self) -> list[int]:
+        return [row.id for level in (self, *self.followers) for row in level.constraints]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return portable_state(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        reserve_leaf_ids(state.pop("first_free_id"))
+        values = state.pop("values")
+        vars(self).update(state)
+        if self.solution is not None:
+            self.solution = replace(self.solution, problem=self)
+        self._derive()
+        for leaf, value in zip(self.variables, values, strict=True):
+            leaf.save_value(value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return deep_copy(self, memo)
+
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))  # the same variables and compiled models
+        vars(made).update(vars(self))
+        return made
 
     @property
     def certificate(self) -> Certificate | None:
@@ -195,7 +228,13 @@ class StatedProblem:
             vars(self).pop(name, None)
 
     def check_data(self) -> None:
-        """Raise when a parameter has no value or one that is not finite."""
+        """Raise when a parameter has no value or one that is not finite, or the constraints changed."""
+        if self._rows != self._present_rows():
+            raise ModelError(
+                "A constraint was added, removed or replaced after the problem was made, which is not "
+                "seen by what is solved; make a new bm.BilevelProblem(...) with all constraints (for "
+                "data that change, use a cp.Parameter)."
+            )
         check_parameters(self.levels.parameters)
 
     def parameter_values(self) -> np.ndarray:

@@ -28,7 +28,11 @@ GENERAL = (
     "solver",
     "solver_opts",
     "warm_start",
+    "callback",
+    "history_every",
 )
+
+MOST_VERBOSE = 2
 
 # Our name, and what it is called elsewhere, without case, dashes and underscores.
 ELSEWHERE: dict[str, str] = {
@@ -43,6 +47,8 @@ ELSEWHERE: dict[str, str] = {
     "solver": "backend engine optimizer optimiser innersolver lowersolver",
     "solver_opts": "options solveroptions opts solverargs solverkwargs solverparams",
     "method": "algorithm algo strategy mode",
+    "callback": "callbacks hook monitor onstep",
+    "history_every": "recordevery logevery historyfreq savehistory recordhistory printevery",
     "warm_start": "warmstart warm reuse",
     "verbose": "printlevel disp display verbosity loglevel log quiet silent",
 }
@@ -129,6 +135,18 @@ def check_switch(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_verbosity(verbose: Any) -> int:
+    """The level of what is shown: 0 nothing, 1 a live line, 2 every step."""
+    if isinstance(verbose, bool | np.bool_):
+        return int(verbose)
+    if not isinstance(verbose, numbers.Integral) or not 0 <= verbose <= MOST_VERBOSE:
+        raise UnknownSettingError(
+            f"verbose = {verbose!r} does not fit; it must be False or 0 (silent), True or 1 (a line "
+            "that tells the best point so far), or 2 (what will be tried, and every step)."
+        )
+    return int(verbose)
+
+
 def check_arguments(
     *,
     time_limit: Any,
@@ -136,6 +154,8 @@ def check_arguments(
     tolerance: Any,
     optimality_gap: Any,
     seed: Any,
+    callback: Any = None,
+    history_every: Any = None,
 ) -> None:
     """Refuse values of solve()'s own arguments that cannot be meant."""
     check_number("tolerance", tolerance, "a positive number such as 1e-6")
@@ -154,6 +174,15 @@ def check_arguments(
         )
         if max_iterations < 1:
             raise UnknownSettingError(f"max_iterations = {max_iterations!r} must be at least 1 or None.")
+    if callback is not None and not callable(callback):
+        raise UnknownSettingError(
+            f"callback = {callback!r} does not fit; it must be a function of one argument, the state of "
+            "the run, that may return True to stop it."
+        )
+    if history_every is not None:
+        check_number("history_every", history_every, "a whole number of iterations", is_whole=True)
+        if history_every < 1:
+            raise UnknownSettingError(f"history_every = {history_every!r} must be at least 1 or None.")
     check_number("seed", seed, "a whole number", is_whole=True)
     if seed < 0:
         raise UnknownSettingError(f"seed = {seed!r} must not be negative.")

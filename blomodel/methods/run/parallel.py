@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.leaf_ids import next_leaf_id, reserve_leaf_ids
 from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.run.run import Findings, Run, StopRun
@@ -63,7 +64,7 @@ def search_each(search: Search, tasks: Sequence[Task]) -> Iterator[float]:
     joblib = load_joblib(run.n_jobs)
     workers = min(joblib.effective_n_jobs(run.n_jobs), len(tasks))
     preferred = None if run.solver.name is None else SOLVERS[run.solver.name]
-    job = _Job(search.make, pickle.dumps(_portable(run)), _next_cvxpy_id(), preferred)
+    job = _Job(search.make, pickle.dumps(_portable(run)), next_leaf_id(), preferred)
     parallel = joblib.Parallel(n_jobs=workers)
     # As many at a time as there are workers, so that a search that ends early leaves the rest out.
     for first in range(0, len(tasks), workers):
@@ -97,7 +98,7 @@ def work_each(
     workers = min(joblib.effective_n_jobs(n_jobs), len(runs))
     solver = runs[0].solver.name
     preferred = None if solver is None else SOLVERS[solver]
-    first_id, seconds = _next_cvxpy_id(), runs[0].remaining / math.ceil(len(runs) / workers)
+    first_id, seconds = next_leaf_id(), runs[0].remaining / math.ceil(len(runs) / workers)
     jobs = (
         joblib.delayed(_work_elsewhere)(work, pickle.dumps(_portable(run)), first_id, preferred, seconds)
         for run in runs
@@ -113,7 +114,7 @@ def _work_elsewhere(
     remaining: float,
 ) -> Findings:
     """The work of one run in another process."""
-    _reserve_cvxpy_ids(first_free_id)
+    reserve_leaf_ids(first_free_id)
     if solver is not None:
         inner_solver(solver)
     run: Run = pickle.loads(pickled)
@@ -181,7 +182,7 @@ class _Job:
 
 def _search_elsewhere(job: _Job, task: Task) -> tuple[float, Findings]:
     """One search in another process, with a run of its own."""
-    _reserve_cvxpy_ids(job.next_cvxpy_id)
+    reserve_leaf_ids(job.next_cvxpy_id)
     if job.solver is not None:
         inner_solver(job.solver)
     run: Run = pickle.loads(job.run)
@@ -199,16 +200,3 @@ def _portable(run: Run) -> Run:
     """A run of the same problem that has found nothing yet and can be sent elsewhere."""
     # Solvers cannot be sent, and another process counts from another moment.
     return run.anew(model=bare_copy(run.model), progress=None, n_jobs=1, deadline=NEVER)
-
-
-def _next_cvxpy_id() -> int:
-    from cvxpy.lin_ops import lin_utils
-
-    return int(lin_utils.ID_COUNTER.count)
-
-
-def _reserve_cvxpy_ids(first_free: int) -> None:
-    """cvxpy counts its leaves in each process anew; one that was sent must not meet its double."""
-    from cvxpy.lin_ops import lin_utils
-
-    lin_utils.ID_COUNTER.count = max(lin_utils.ID_COUNTER.count, first_free)

@@ -72,6 +72,15 @@ class Standing:
     value: float | None  # of the best acceptable point
     bound: float  # no feasible point has a smaller upper objective
     activity: str  # what is being tried
+    best: Candidate | None = None  # that point
+    model: Model | None = None  # whose point it is
+
+
+@dataclass
+class Control:
+    """A word from outside that ends a run and all its parts."""
+
+    stopped_by: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -108,6 +117,8 @@ class Run(Findings):
     max_iterations: int | None = None
     n_jobs: int = 1
     progress: Callable[[int, Mapping[str, float], Standing], None] | None = None  # told of every step
+    control: Control = field(default_factory=Control)  # shared by all parts
+    history_every: int | None = None  # iterations from one row of the history to the next
     watched: tuple[np.ndarray, np.ndarray] | None = None
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
@@ -203,6 +214,8 @@ class Run(Findings):
 
     def check_limits(self) -> None:
         """Raise StopRun when the time is over or the iterations are used up."""
+        if self.control.stopped_by is not None:
+            raise StopRun(self.control.stopped_by)
         if self.remaining <= 0:
             raise StopRun("time limit")
         if self.max_iterations is not None and self.iterations >= self.max_iterations:
@@ -239,12 +252,25 @@ class Run(Findings):
 
     def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
         """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
+        is_due = self.is_due(count)
         self.iterations += count
         if x is None and self.watched is not None:
             here, y = self.watched
             x = here if limits.WATCHED_POINT.allows(here.size) else None
             if "value" not in figures:
                 figures["value"] = float(self.model.f(here, y, self.p)[0])
+        if is_due:
+            self._keep_row(x, figures)
+        if self.progress is not None:
+            self.progress(self.iterations, figures, self.standing)
+        self.check_limits()
+
+    def is_due(self, count: int) -> bool:
+        """Whether so many further iterations reach the next row of the history."""
+        every = self.history_every
+        return every is None or (self.iterations + count) // every > self.iterations // every
+
+    def _keep_row(self, x: np.ndarray | None, figures: Mapping[str, float]) -> None:
         self.path.append(None if x is None else np.array(x, dtype=float))
         n_before = len(self.history["time"])
         for name, figure in {"time": self.elapsed, "iteration": self.iterations, **figures}.items():
@@ -252,15 +278,13 @@ class Run(Findings):
             # Parts of a method that came before may not have had this figure.
             column.extend([np.nan] * (n_before - len(column)))
             column.append(float(figure))
-        if self.progress is not None:
-            self.progress(self.iterations, figures, self.standing)
-        self.check_limits()
 
     @property
     def standing(self) -> Standing:
         """Incumbent, bound and what is being tried."""
         best = self.best()
-        return Standing(None if best is None else best.value, self.bound, self.activity)
+        value = None if best is None else best.value
+        return Standing(value, self.bound, self.activity, best, self.model)
 
     def record(self) -> dict[str, np.ndarray]:
         """The history as arrays with a row for each step, NaN where a step lacks a figure."""

@@ -67,6 +67,8 @@ def run_in_slices(
             is_long = stretch * pace > min(LONG, room)
             length = min(SLICE, room)
             count = min(stretch, max(1, int(length / pace))) if is_long else stretch
+            if run.history_every is not None:  # up to the next row
+                count = min(count, run.history_every - run.iterations % run.history_every)
             began = time.perf_counter()
             before = 0 if n_done is None else n_done()
             residual = loop(count)

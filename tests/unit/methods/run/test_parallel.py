@@ -84,12 +84,12 @@ def test_a_model_that_has_been_used_is_sent_without_its_solvers():
 
 
 def test_leaves_made_after_arrival_do_not_meet_those_that_were_sent():
-    from blomodel.methods.run.parallel import _next_cvxpy_id, _reserve_cvxpy_ids
+    from blomodel.basics.leaf_ids import next_leaf_id, reserve_leaf_ids
 
-    first_free = _next_cvxpy_id() + 50
-    _reserve_cvxpy_ids(first_free)
+    first_free = next_leaf_id() + 50
+    reserve_leaf_ids(first_free)
     assert cp.Variable().id >= first_free
-    _reserve_cvxpy_ids(0)  # never backwards
+    reserve_leaf_ids(0)  # never backwards
     assert cp.Variable().id > first_free
 
 
