@@ -137,13 +137,13 @@ def call_each(work: Callable[[Any], Any], tasks: Sequence[Any], n_jobs: int = 1)
         return [work(task) for task in tasks]
     joblib = load_joblib(n_jobs)
     workers = min(joblib.effective_n_jobs(n_jobs), len(tasks))
-    first_id = _next_cvxpy_id()
+    first_id = next_leaf_id()
     jobs = (joblib.delayed(_call_elsewhere)(work, pickle.dumps(task), first_id) for task in tasks)
     return list(joblib.Parallel(n_jobs=workers)(jobs))
 
 
 def _call_elsewhere(work: Callable[[Any], Any], pickled: bytes, first_free_id: int) -> Any:
-    _reserve_cvxpy_ids(first_free_id)
+    reserve_leaf_ids(first_free_id)
     return work(pickle.loads(pickled))
 
 
