@@ -96,7 +96,7 @@ class Curvature:
         here, model = self.directions.around, self.directions.around.place.model
         if not (model.lower_in.is_affine and model.lower_eq.is_affine):
             return None
-        second = model.kkt_hessian(*self._at, **self._weights)
+        second = model.kkt_hessian.matrix(*self._at)
         n = second.shape[0]
         whole = np.zeros((self._n_z, basis.shape[1]))
         whole[here.kept] = self.directions.lift(basis)

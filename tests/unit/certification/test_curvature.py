@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.certification import curvature
 
 
 def pricing(n: int) -> tuple[bm.BilevelProblem, np.ndarray, np.ndarray]:
@@ -61,3 +62,29 @@ def test_variables_without_effect_at_a_vertex() -> None:
     problem = bm.BilevelProblem(cp.Minimize(cp.square(y + 3)), [x >= -1, x <= 1], lower)
     assert bm.certify(problem, np.array([0.3, -1.0]), -1.0).claim == "locally_optimal"
     assert bm.certify(problem, np.array([0.3, 0.0]), 0.0).claim == "feasible"
+
+
+def test_one_matrix_holds_what_products_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many directions at once, and the same directions one by one, of a ridge regression."""
+    draw = np.random.default_rng(0)
+    n = 40
+    A, B = draw.standard_normal((2, 90, n))
+    a, b = A[:, 0] + draw.standard_normal(90), B[:, 0] + draw.standard_normal(90)
+    x, w = cp.Variable(n, name="x"), cp.Variable(n, name="w")
+    fit = cp.sum_squares(A @ w - a) / 180 + cp.exp(x) @ cp.square(w) / 2
+    lower = bm.Lower(cp.Minimize(fit), variables=[w])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(B @ w - b) / 90), [x >= -9, x <= 2], lower)
+    seen = []
+    judge = curvature._judge
+
+    def keep(matrix: np.ndarray, *rest: object) -> curvature.Growth:
+        seen.append(matrix)
+        return judge(matrix, *rest)
+
+    monkeypatch.setattr(curvature, "_judge", keep)
+    monkeypatch.setattr(curvature, "FEW", 0)
+    problem.solve(method="phi-descent")
+    assert problem.status == "locally_optimal"
+    monkeypatch.setattr(curvature.Curvature, "within", lambda self, basis: None)
+    bm.certify(problem, x.value, w.value)
+    np.testing.assert_allclose(seen[0], seen[-1], atol=1e-7 * np.abs(seen[0]).max())
