@@ -138,11 +138,6 @@ UNSEARCHED_PAIRS = Limit(
     "complementarity pairs",
     "up to it, kkt-mip begins with its tree, which is faster than a search for a first point",
 )
-CONTRACTED_COLUMNS = Limit(
-    12,
-    "columns in products",
-    "beyond it, kkt-mip does not tighten the ranges of every node by linear programs",
-)
 KKT_MATRIX = Limit(
     1500,
     "lower variables and rows",

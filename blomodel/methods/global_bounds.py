@@ -14,6 +14,8 @@ from blomodel.methods.search.bounding import Bounding
 from blomodel.reformulations.forms.bounding import why_no_bounds
 from blomodel.solvers.branching.scip import is_installed
 
+PROGRAMS_OF_A_NODE = 100  # on average, where nodes are limited: SCIP may add weak cuts without end
+
 
 def formulas_for_scip(run: Run, method: Any) -> None:
     """Functions and rows for which SCIP has words."""
@@ -56,6 +58,7 @@ class GlobalBounds:
             below, _ = run.solve_lower(x, y if y is not None else 0.0 * run.model.y_bounds[0])
             if below.has_point:
                 run.propose(x, below.y, "lower answer at the start")
-        bounding.go_on(run, math.inf if self.max_nodes is None else self.max_nodes)
+        nodes = math.inf if self.max_nodes is None else self.max_nodes
+        bounding.go_on(run, nodes, PROGRAMS_OF_A_NODE * nodes)
         if math.isfinite(run.bound):
             run.note(f"{run.bound_source}; no feasible point lies below {run.bound:.9g}")

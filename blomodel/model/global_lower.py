@@ -12,6 +12,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.branching.scip import ScipAnswer, ScipProgram, is_installed
 from blomodel.solvers.branching.scip_expressions import UntranslatableError, is_number
+from blomodel.solvers.branching.steep import stays_in_range
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
@@ -69,7 +70,17 @@ class GlobalLower:
             cutoff=sure,
             deadline=deadline,
         )
-        return found.bound, self._in_bounds(found.point)
+        bound = found.bound if self.stays_in_range(x, p, value) else -math.inf
+        return bound, self._in_bounds(found.point)
+
+    def stays_in_range(self, x: Array, p: Array, level: float, *further: Tape) -> bool:
+        """Whether SCIP can count all exponentials at the lower points with g at most ``level``."""
+        model = self.model
+        parts = ((model.lower_in, False), (model.lower_eq, True))
+        rows = [(part.tape, is_equality) for part, is_equality in parts if part.tape is not None]
+        box = {"x": (x, x), "y": model.y_bounds, "p": (p, p)}
+        tapes = [model.g, *further, *(tape for tape, _ in rows)]
+        return stays_in_range(tapes, box, rows, (model.g, level) if math.isfinite(level) else None)
 
     def solve(
         self, x: Array, p: Array, near: Array, deadline: Deadline = NEVER, nodes: float = MOST_NODES

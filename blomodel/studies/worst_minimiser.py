@@ -85,6 +85,8 @@ class Minimisers:
             formula = program.formulas(tape, inputs)[row]
         except UntranslatableError:
             return np.inf, None
+        if not GlobalLower(self.model).stays_in_range(self.x, self.p, self.level, tape):
+            return np.inf, None
         if is_number(formula):
             return sign * float(formula), None
         program.minimise(-sign * formula)

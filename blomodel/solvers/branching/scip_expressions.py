@@ -49,6 +49,15 @@ def formulas(
     UntranslatableError
         Where a function has no counterpart.
     """
+    return node_formulas(tape, inputs, name)[tape.output]
+
+
+def node_formulas(
+    tape: Tape,
+    inputs: Mapping[str, Sequence[Formula]],
+    name: Callable[[Formula], Formula] | None = None,
+) -> list[list[Formula]]:
+    """The same for every node of the tape."""
     known: list[list[Formula]] = []
     for node in tape.nodes:
         if node.op == op.INPUT:
@@ -61,7 +70,7 @@ def formulas(
             if name is not None and node.op in PRODUCTS:
                 values = [name(value) if _n_factors(value) > MOST_FACTORS else value for value in values]
             known.append(values)
-    return known[tape.output]
+    return known
 
 
 def is_number(value: Formula) -> bool:

@@ -1,0 +1,97 @@
+"""Exponentials that may leave the range of numbers in which SCIP counts.
+
+SCIP takes 1e20 for infinity, so that exp(t) has no values where t is above 46: points beyond would be
+missing from a relaxation, and its minimum would be no bound. Here such t are looked for, first by
+intervals, then by asking how large t can get under the simple rows of a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from blomodel.compiler.passes.intervals import node_intervals
+from blomodel.compiler.passes.polynomial import AFFINE, NOT_POLYNOMIAL, polynomial
+from blomodel.compiler.tape import Tape
+from blomodel.kernels import machine as op
+from blomodel.solvers.branching.scip import ScipProgram
+from blomodel.solvers.branching.scip_expressions import UntranslatableError, is_number, node_formulas
+
+Array = np.ndarray
+Box = Mapping[str, tuple[Array, Array]]
+
+TOP = 40.0  # exp of it is 2e17, and products with it stay below SCIP's infinity
+RISING = frozenset((op.EXP,))
+BOTH_WAYS = frozenset((op.SINH, op.COSH, op.TANH, op.SIGMOID, op.SOFTPLUS))
+NODES = 200  # for one question
+
+
+def steep_places(tape: Tape, box: Box) -> list[tuple[int, int, float]]:
+    """Arguments of exponentials that intervals cannot keep below the top: node, entry and sign."""
+    if not any(node.op in RISING or node.op in BOTH_WAYS for node in tape.nodes):
+        return []
+    ranges = node_intervals(tape, box)
+    found = []
+    for node in tape.nodes:
+        if node.op in RISING or node.op in BOTH_WAYS:
+            low, high = ranges[node.args[0]]
+            found += [(node.args[0], int(k), 1.0) for k in np.flatnonzero(~(high <= TOP))]
+            if node.op in BOTH_WAYS:
+                found += [(node.args[0], int(k), -1.0) for k in np.flatnonzero(~(low >= -TOP))]
+    return found
+
+
+def stays_in_range(
+    tapes: Sequence[Tape],
+    box: Box,
+    rows: Sequence[tuple[Tape, bool]] = (),
+    level: tuple[Tape, float] | None = None,
+) -> bool:
+    """Whether all exponentials in tapes stay within what SCIP can count, wherever some rows hold.
+
+    Parameters
+    ----------
+    tapes : sequence of Tape
+    box : mapping
+        Ranges of x, y and p.
+    rows : sequence of (Tape, bool)
+        Constraints, and whether they are equations; the quadratic ones among them are used.
+    level : (Tape, float), optional
+        A function and a value above which points are of no interest.
+    """
+    places = [(tape, place) for tape in tapes for place in steep_places(tape, box)]
+    try:
+        return all(_is_low(tape, place, box, rows, level) for tape, place in places)
+    except UntranslatableError:
+        return False
+
+
+def _is_low(
+    tape: Tape,
+    place: tuple[int, int, float],
+    box: Box,
+    rows: Sequence[tuple[Tape, bool]],
+    level: tuple[Tape, float] | None,
+) -> bool:
+    program, inputs = ScipProgram(finds_points=False), {}
+    for name, (low, high) in box.items():
+        inputs[name] = [float(value) for value in low] if name == "p" else program.variables(low, high)
+    for part, is_equality in rows:
+        facts = polynomial(part)
+        plain = (facts.degree != NOT_POLYNOMIAL) & (facts.coefficient_class.max(axis=1) <= AFFINE)
+        kept = [
+            row for row, is_plain in zip(program.formulas(part, inputs), plain, strict=True) if is_plain
+        ]
+        (program.equal_zero if is_equality else program.at_most_zero)(kept)
+    if level is not None and not steep_places(level[0], box):
+        (value,) = program.formulas(level[0], inputs)
+        program.at_most_zero([value - level[1]])
+    node, entry, sign = place
+    argument: Any = node_formulas(tape, inputs, program.named)[node][entry]
+    if is_number(argument):
+        return bool(sign * argument <= TOP)
+    program.minimise(-sign * argument)
+    found = program.solve(0, max_nodes=NODES, max_programs=NODES, enough=-TOP)
+    return bool(-found.bound <= TOP)
