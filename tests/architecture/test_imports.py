@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -77,6 +78,16 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
+@cache
+def _text(name: str) -> str:
+    return MODULES[name].read_text(encoding="utf-8")
+
+
+@cache
+def _tree(name: str) -> ast.Module:
+    return ast.parse(_text(name))
+
+
 def _statements(tree: ast.AST, lazy: bool) -> Iterator[ast.Import | ast.ImportFrom]:
     """The import statements; inside functions only if ``lazy``, for type checkers never."""
     for node in ast.iter_child_nodes(tree):
@@ -88,12 +99,13 @@ def _statements(tree: ast.AST, lazy: bool) -> Iterator[ast.Import | ast.ImportFr
             yield from _statements(node, lazy)
 
 
+@cache
 def _imports(name: str, lazy: bool) -> set[str]:
     """Full names of what a module imports; a name imported from a package counts as its module."""
     path = MODULES[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8")), lazy):
+    for node in _statements(_tree(name), lazy):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
             continue
@@ -157,8 +169,7 @@ def test_every_folder_says_what_lives_in_it() -> None:
     silent = [
         name
         for name, path in MODULES.items()
-        if path.name == "__init__.py"
-        and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if path.name == "__init__.py" and not ast.get_docstring(_tree(name))
     ]
     assert not silent
 
@@ -177,7 +188,7 @@ def test_every_file_of_methods_is_a_method() -> None:
     ],
 )
 def test_special_cases_are_known_in_their_own_file_only(word: str, home: str) -> None:
-    knowing = [name for name, path in MODULES.items() if word in path.read_text(encoding="utf-8")]
+    knowing = [name for name in MODULES if word in _text(name)]
     assert knowing == [home]
 
 
@@ -212,9 +223,9 @@ def test_only_the_jit_module_calls_numba_njit() -> None:
     # one place sets the compiler's flags and the cache for all kernels
     wrong = [
         name
-        for name, path in MODULES.items()
-        if name != "blomodel.kernels.jit"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in MODULES
+        if name != "blomodel.kernels.jit" and "njit" in _text(name)
+        for node in ast.walk(_tree(name))
         if isinstance(node, ast.Attribute | ast.ImportFrom)
         and ("numba.njit" in ast.unparse(node) or "from numba import njit" in ast.unparse(node))
     ]
