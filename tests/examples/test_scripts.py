@@ -1,22 +1,46 @@
-"""Every example runs as a user would run it, in a process of its own."""
+"""Every example runs as a user would run it, one of them (slow: all) in a process of its own.
+
+Half of the time of such a process goes into loading what the other tests have loaded already.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from blomodel.basics.registry import kept_registries
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+SHORTEST = "first_bilevel_problem"
 named = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 
-@named
-def test_script(script: Path, tmp_path: Path) -> None:
+alone = pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == SHORTEST else pytest.mark.slow)
+        for path in SCRIPTS
+    ],
+)
+
+
+def check(printed: str, folder: Path) -> None:
+    assert printed.strip()
+    assert (folder / "figure.png").stat().st_size > 10_000
+    assert [path.name for path in folder.iterdir()] == ["figure.png"]
+
+
+@alone
+def test_script_in_a_process_of_its_own(script: Path, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, str(script), "--save", "figure.png"],
         cwd=tmp_path,
@@ -25,9 +49,20 @@ def test_script(script: Path, tmp_path: Path) -> None:
         timeout=300,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.strip()
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
-    assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
+    check(run.stdout, tmp_path)
+
+
+@named
+def test_script(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--save", "figure.png"])
+    printed = io.StringIO()
+    with kept_registries(), contextlib.redirect_stdout(printed), pyplot.rc_context():
+        runpy.run_path(str(script), run_name="__main__")
+        pyplot.close("all")
+    check(printed.getvalue(), tmp_path)
 
 
 @named

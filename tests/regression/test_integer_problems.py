@@ -265,7 +265,7 @@ def test_real_and_whole_numbers_at_both_levels(seed):
         least = min(g for g, _ in options)
         part = min(f for g, f in options if g <= least + 1e-9)
         best = min(best, a[0] * whole + a[1] * real + part)
-    value = problem.solve(time_limit=20)
+    value = problem.solve(time_limit=5)  # no proof: y jumps between values of x
     assert problem.certificate.accepted
     assert problem.certificate.bound is None or problem.certificate.bound <= best + 1e-6
     assert value >= best - 0.05  # the grid's own distance from the optimum
