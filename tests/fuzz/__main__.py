@@ -11,11 +11,13 @@ import faulthandler
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+NO_POINT = ("infeasible", "unbounded", "lower_infeasible", "lower_unbounded")
 HANG = 150.0  # seconds after which the process ends with a traceback
 
 
@@ -29,7 +31,9 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    kept = [json.loads(line) for line in given.file.read_text().splitlines()] if given.file.exists() else []
+    kept = (
+        [json.loads(line) for line in given.file.read_text().splitlines()] if given.file.exists() else []
+    )
     known = {record["seed"] for record in kept}
     seeds = [seed for seed in range(given.first, given.first + given.count) if seed not in known]
     if not given.table:
@@ -54,27 +58,39 @@ def main() -> None:
 
 def table(records: list[dict]) -> str:
     """A line for each class."""
-    heads = "class", "models", "optimal", "local", "stationary", "feasible", "no point", "failed", "refused"
+    heads = (
+        "class",
+        "models",
+        "optimal",
+        "local",
+        "stationary",
+        "feasible",
+        "no point",
+        "failed",
+        "refused",
+    )
     heads += "false claims", "false bounds", "worse", "mean CPU s", "most"
     lines = [heads]
     groups = [*dict.fromkeys(record["kind"] for record in records), "all"]
     for kind in groups:
         own = [record for record in records if kind in (record["kind"], "all")]
-        count = lambda *names: sum(record["status"] in names for record in own)  # noqa: E731
+        statuses = Counter(record["status"] for record in own)
         faults = [fault for record in own for fault in record["faults"]]
         bounds = sum(fault.startswith("false bound") for fault in faults)
         cpu = [record["cpu"] for record in own]
         lines.append((
-            kind, len(own), count("optimal"), count("locally_optimal"), count("stationary"),
-            count("feasible", "not_attained"),
-            count("infeasible", "unbounded", "lower_infeasible", "lower_unbounded"),
-            count("failed", "exception", "interrupted"), count("refused"),
+            kind, len(own), statuses["optimal"], statuses["locally_optimal"], statuses["stationary"],
+            statuses["feasible"] + statuses["not_attained"], sum(statuses[name] for name in NO_POINT),
+            sum(statuses[name] for name in ("failed", "exception", "interrupted")), statuses["refused"],
             len(faults) - bounds, bounds, sum("worse by" in record for record in own),
             f"{sum(cpu) / len(cpu):.2f}", f"{max(cpu):.1f}",
         ))  # fmt: skip
     widths = [max(len(str(line[k])) for line in lines) for k in range(len(heads))]
     return "\n".join(
-        "  ".join(str(cell).rjust(width) if k else str(cell).ljust(width) for k, (cell, width) in enumerate(zip(line, widths, strict=True)))
+        "  ".join(
+            str(cell).rjust(width) if k else str(cell).ljust(width)
+            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
         for line in lines
     )
 

@@ -39,7 +39,12 @@ FINE = Effort(line=1601, plane=161, kept=12, rounds=34)
 def values(functions, x, y):
     """All rows at paired columns, as an array of shape (rows, N)."""
     n = max(x.shape[1], y.shape[1])
-    parts = [np.broadcast_to(np.atleast_2d(each(x, y, Numbers)), (np.atleast_2d(each(x, y, Numbers)).shape[0], n)) for each in functions]
+    parts = [
+        np.broadcast_to(
+            np.atleast_2d(each(x, y, Numbers)), (np.atleast_2d(each(x, y, Numbers)).shape[0], n)
+        )
+        for each in functions
+    ]
     return np.vstack(parts) if parts else np.zeros((0, n))
 
 
@@ -147,7 +152,9 @@ def on_faces(each: Follower, x, start, real):
                 continue
             y = np.broadcast_to(start.T[:, :], (size, len(start))).copy()
             y[~regular] = np.nan
-            y[np.ix_(regular, real)] = np.linalg.solve(matrix[regular], right[regular][..., None])[:, :n, 0]
+            y[np.ix_(regular, real)] = np.linalg.solve(matrix[regular], right[regular][..., None])[
+                :, :n, 0
+            ]
             found.append(y.T)
     if not found:
         return np.full((1, len(start), size), np.nan)
@@ -336,7 +343,9 @@ def search(model: Model, starts=(), rounds=16):
         width = steps[:, None]
         for _ in range(rounds):
             trial = np.clip(
-                at[:, :, None] + (width * moves)[:, None, :], model.low[:, None, None], model.high[:, None, None]
+                at[:, :, None] + (width * moves)[:, None, :],
+                model.low[:, None, None],
+                model.high[:, None, None],
             )
             f, y = best_answers(model, trial.reshape(len(at), -1))
             f, y = f.reshape(at.shape[1], -1), y.reshape(len(y), at.shape[1], -1)
@@ -357,7 +366,7 @@ def split(model: Model, y):
 
 
 def lower_gaps(model: Model, x, y):
-    """How much better each follower could do at x than y, found by a fine search; with |v| and the range."""
+    """What each follower could gain at x over y by a fine search; with v, the range of g, and its y."""
     found = []
     for each, own in zip(model.followers, split(model, y), strict=True):
         x_column = np.asarray(x, float)[:, None]
@@ -365,10 +374,19 @@ def lower_gaps(model: Model, x, y):
         here = each.sense * float(np.ravel(each.g(x_column, own[:, None], Numbers))[0])
         finite = g[np.isfinite(g)]
         spread = float(finite.max() - finite.min()) if finite.size else 0.0
-        found.append((here - float(least[0]), float(least[0]), max(spread, abs(here - float(least[0]))), candidate[0, :, 0]))
+        found.append(
+            (
+                here - float(least[0]),
+                float(least[0]),
+                max(spread, abs(here - float(least[0]))),
+                candidate[0, :, 0],
+            )
+        )
     return found
 
 
 def is_confirmed(model: Model, x, y):
     """Whether a finer search below still finds this point an answer."""
-    return all(gap <= 10 * TIE * (1 + abs(v)) for gap, v, _, _ in lower_gaps(model, x, y) if np.isfinite(v))
+    return all(
+        gap <= 10 * TIE * (1 + abs(v)) for gap, v, _, _ in lower_gaps(model, x, y) if np.isfinite(v)
+    )

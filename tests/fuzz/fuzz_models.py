@@ -128,13 +128,21 @@ def linear(draw, n_x, n_y):
 def quadratic(draw, n_x, n_y):
     rank = n_y if draw.random() < 0.75 else max(1, n_y - 1)
     L = digits(np.eye(n_y)[:rank] + 0.5 * draw.normal(size=(rank, n_y)))
-    M, a, d = digits(draw.normal(size=(rank, n_x))), digits(draw.normal(size=rank)), digits(draw.normal(size=n_y))
+    M, a, d = (
+        digits(draw.normal(size=(rank, n_x))),
+        digits(draw.normal(size=rank)),
+        digits(draw.normal(size=n_y)),
+    )
     return lambda x, y, o: o.squares(L @ y - M @ x - o.column(a)) + d @ y
 
 
 def curved(draw, n_x, n_y, low):
     """Convex in y at every x, not quadratic."""
-    d, P, M = digits(draw.normal(size=n_y)), digits(draw.normal(size=(n_x, n_y))), digits(draw.normal(size=(n_y, n_x)))
+    d, P, M = (
+        digits(draw.normal(size=n_y)),
+        digits(draw.normal(size=(n_x, n_y))),
+        digits(draw.normal(size=(n_y, n_x))),
+    )
     a, w = digits(draw.normal(size=n_y)), float(digits(draw.uniform(0.2, 1)))
     shift = 1.0 - low
     pull = [
@@ -266,7 +274,9 @@ def coupling(draw, x_box, y_box):
 
 
 def finished(draw, kind, seed, x_box, x_whole, followers):
-    y_box = tuple(np.concatenate([getattr(each, side) for each in followers]) for side in ("low", "high"))
+    y_box = tuple(
+        np.concatenate([getattr(each, side) for each in followers]) for side in ("low", "high")
+    )
     f, sense = upper_objective(draw, len(x_box[0]), len(y_box[0]))
     rows = coupling(draw, x_box, y_box)
     return Model(kind, seed, f, rows, *x_box, x_whole, followers, sense, style=int(draw.integers(3)))
@@ -277,7 +287,9 @@ def finished(draw, kind, seed, x_box, x_whole, followers):
 
 def plain(draw, kind, seed):
     x_box = box(draw, int(draw.choice([1, 1, 2, 3] if kind in ("lp", "qp") else [1, 1, 2])))
-    return finished(draw, kind, seed, x_box, np.zeros(len(x_box[0]), bool), [follower(draw, kind, x_box)])
+    return finished(
+        draw, kind, seed, x_box, np.zeros(len(x_box[0]), bool), [follower(draw, kind, x_box)]
+    )
 
 
 def several(draw, kind, seed):
@@ -328,7 +340,12 @@ def hopeless(draw, kind, seed):
     x_box = box(draw, int(draw.integers(1, 3)))
     n_x = len(x_box[0])
     model = finished(
-        draw, kind, seed, x_box, np.zeros(n_x, bool), [follower(draw, str(draw.choice(["lp", "qp", "nonconvex"])), x_box)]
+        draw,
+        kind,
+        seed,
+        x_box,
+        np.zeros(n_x, bool),
+        [follower(draw, str(draw.choice(["lp", "qp", "nonconvex"])), x_box)],
     )
     each, case = model.followers[0], int(draw.integers(5))
     n_y = len(each.low)

@@ -22,14 +22,13 @@ import numpy as np
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.branching.scip_expressions import Formula, formulas, is_number
+from blomodel.solvers.branching.scip_expressions import INFINITE, Formula, formulas, is_number
 from blomodel.solvers.choice import count
 
 Array = np.ndarray
 
 FEASIBLE = 1e-7  # violation of a row that SCIP may leave; LPs below are ten times as exact
 BOUND_SLACK = 1e-6  # relative: what SCIP's tolerances may have raised a bound by
-INFINITE = 1e20  # SCIP's word for infinity
 WHOLE = 1e9  # beyond it a bound of a variable is as good as none
 LARGE = 1e4  # up to it the largest value of a row is a good factor of its switch
 HOPELESS = 1e-6  # violation of a row without variables from which there is no point at all
@@ -165,7 +164,7 @@ class ScipProgram:
 
     def formulas(self, tape: Tape | None, inputs: Mapping[str, Sequence[Formula]]) -> list[Formula]:
         """The outputs of a tape in terms of variables."""
-        return [] if tape is None else formulas(tape, inputs, self.named)
+        return [] if tape is None else formulas(tape, inputs, self.named, self.within_a_turn)
 
     def at_most_zero(self, rows: Iterable[Formula]) -> None:
         """Rows ``<= 0``."""
@@ -188,6 +187,18 @@ class ScipProgram:
         variable = self._scip.addVar(lb=None, ub=None)
         self._scip.addCons(variable >= formula if at_least else variable == formula)
         return variable
+
+    def within_a_turn(self, angle: Formula, low: float, high: float) -> Any:
+        """A variable in [0, 2 pi] that differs from an angle by whole turns."""
+        full = 2 * math.pi
+        turns = self._scip.addVar(
+            vtype="I",
+            lb=float(math.floor(low / full)) if math.isfinite(low) else None,
+            ub=float(math.floor(high / full)) if math.isfinite(high) else None,
+        )
+        rest = self._scip.addVar(lb=0.0, ub=full)
+        self._scip.addCons(angle - rest - full * turns == 0.0)
+        return rest
 
     def slack_of(self, row: Formula) -> Any:
         """A nonnegative variable by which a row ``<= 0`` is below zero."""

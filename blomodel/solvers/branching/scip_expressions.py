@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from blomodel.compiler.kinds import Rules, first_operand
+from blomodel.compiler.passes.intervals import Interval, node_intervals
 from blomodel.compiler.tape import Node, Tape
 from blomodel.errors import ModelError
 from blomodel.kernels import machine as op
@@ -21,6 +22,12 @@ Formula = Any  # a number or an expression of pyscipopt
 MOST_TERMS = 3000  # of a product that is multiplied out; beyond it the product stays one
 MOST_FACTORS = 3  # of a product that is one formula
 PRODUCTS = frozenset((op.MUL, op.DIV, op.MATMUL, op.POWER))
+WAVES = frozenset((op.SIN, op.COS, op.TAN))
+# SCIP 10 takes some tangents of a sine for estimators of it that are none: where it stands at the end
+# of an interval, its test finds the point of contact itself for the next crossing. Intervals that
+# are shorter than 3.9 are safe, since there is no second crossing.
+SAFE_ANGLE = 3.2
+INFINITE = 1e20  # SCIP's word for infinity
 EXPANDED_POWER = 2  # quadratic forms are multiplied out, whose curvature SCIP then sees
 
 
@@ -32,6 +39,7 @@ def formulas(
     tape: Tape,
     inputs: Mapping[str, Sequence[Formula]],
     name: Callable[[Formula], Formula] | None = None,
+    turn: Callable[[Formula, float, float], Formula] | None = None,
 ) -> list[Formula]:
     """The outputs of a tape as formulas.
 
@@ -43,6 +51,9 @@ def formulas(
     name : function, optional
         Gives a variable for a formula. Products of many factors are then stated a few at a time, since
         SCIP encloses a product by all corners of the box of its factors.
+    turn : function, optional
+        Gives a variable in [0, 2 pi] for an angle between two bounds. Sines are then stated by half
+        angles, since SCIP's estimators of a sine over long intervals may be wrong.
 
     Raises
     ------
@@ -59,13 +70,25 @@ def node_formulas(
 ) -> list[list[Formula]]:
     """The same for every node of the tape."""
     known: list[list[Formula]] = []
+    ranges: list[Interval] = []
+    if turn is not None and any(node.op in WAVES for node in tape.nodes):
+        bounds = {block: _bounds(inputs[block]) for block in tape.input_names if block in inputs}
+        ranges = node_intervals(tape, bounds)
     for node in tape.nodes:
         if node.op == op.INPUT:
             known.append(list(inputs[tape.input_names[node.data]]))
         elif node.op == op.CONSTANT:
             known.append([float(value) for value in node.data])
         else:
-            found = _RULES(node, [known[arg] for arg in node.args])
+            if ranges and node.op in WAVES:
+                assert turn is not None
+                angles, (low, high) = known[node.args[0]], ranges[node.args[0]]
+                found = [
+                    _wave(node.op, angle, float(low[k]), float(high[k]), turn)
+                    for k, angle in enumerate(angles)
+                ]
+            else:
+                found = _RULES(node, [known[arg] for arg in node.args])
             values = [_plain(value) for value in found]
             if name is not None and node.op in PRODUCTS:
                 values = [name(value) if _n_factors(value) > MOST_FACTORS else value for value in values]
@@ -145,6 +168,48 @@ def _cos(value: Formula) -> Formula:
     from pyscipopt import cos
 
     return math.cos(value) if is_number(value) else cos(value)
+
+
+def _wave(
+    opcode: int,
+    angle: Formula,
+    low: float,
+    high: float,
+    turn: Callable[[Formula, float, float], Formula],
+) -> Formula:
+    """A sine, cosine or tangent of an angle within bounds, by half angles where these are far apart."""
+    if is_number(angle) or high - low <= SAFE_ANGLE:
+        return _unary(opcode, angle)
+    if high - low > 2 * math.pi:
+        angle = turn(angle, low, high)
+    cosine = 1.0 - 2.0 * _power(_sin(0.5 * angle), 2.0)
+    if opcode == op.COS:
+        return cosine
+    sine = 1.0 - 2.0 * _power(_sin(0.25 * math.pi - 0.5 * angle), 2.0)
+    return sine if opcode == op.SIN else _divide(sine, cosine)
+
+
+def _bounds(values: Sequence[Formula]) -> Interval:
+    """Bounds of variables, and of sums of them."""
+    ends = np.array([_ends(value) for value in values], dtype=float).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1]
+
+
+def _ends(value: Formula) -> tuple[float, float]:
+    if is_number(value):
+        return value, value
+    if hasattr(value, "getLbOriginal"):
+        low, high = value.getLbOriginal(), value.getUbOriginal()
+        return low if low > -INFINITE else -math.inf, high if high < INFINITE else math.inf
+    terms = getattr(value, "terms", None)
+    if terms is None or any(len(term) > 1 for term in terms):
+        return -math.inf, math.inf
+    low = high = 0.0
+    for term, factor in terms.items():
+        ends = _ends(term[0]) if len(term) else (1.0, 1.0)
+        one, other = factor * ends[0], factor * ends[1]
+        low, high = low + min(one, other), high + max(one, other)
+    return low, high
 
 
 def _divide(a: Formula, b: Formula) -> Formula:

@@ -68,3 +68,19 @@ def test_numbers_stay_numbers():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     tape = lower([cp.exp(x) * 0.0 + x**2 - y], (Block("x", (x,)), Block("y", (y,)), Block("p", ())))
     assert formulas(tape, {"x": [3.0], "y": [2.0], "p": []}) == [7.0]
+
+
+@pytest.mark.parametrize("function", [np.sin, np.cos, np.tan])
+@pytest.mark.parametrize("at", [-7.3, -1.0, 0.4, 2.9, 11.0])
+@pytest.mark.parametrize("reach", [1.0, 2.5, 30.0, np.inf])
+def test_waves_over_long_intervals_have_their_values(function, at, reach):
+    y = cp.Variable(1, name="y")
+    atom = {np.sin: cp.nlp.sin, np.cos: cp.nlp.cos, np.tan: cp.nlp.tan}[function]
+    tape = lower([atom(2 * y)], (Block("x", ()), Block("y", (y,)), Block("p", ())))
+    program = ScipProgram()
+    (angle,) = program.variables(np.array([at - reach]), np.array([at + reach]))
+    program.equal_zero([angle - at])
+    (value,) = program.formulas(tape, {"x": [], "y": [angle], "p": []})
+    named = program.named(value)
+    program.minimise(1.0 * named)
+    assert program.solve(1).value == pytest.approx(function(2 * at), abs=1e-5)
