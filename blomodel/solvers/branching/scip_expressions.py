@@ -60,13 +60,14 @@ def formulas(
     UntranslatableError
         Where a function has no counterpart.
     """
-    return node_formulas(tape, inputs, name)[tape.output]
+    return node_formulas(tape, inputs, name, turn)[tape.output]
 
 
 def node_formulas(
     tape: Tape,
     inputs: Mapping[str, Sequence[Formula]],
     name: Callable[[Formula], Formula] | None = None,
+    turn: Callable[[Formula, float, float], Formula] | None = None,
 ) -> list[list[Formula]]:
     """The same for every node of the tape."""
     known: list[list[Formula]] = []

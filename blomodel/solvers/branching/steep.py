@@ -89,7 +89,7 @@ def _is_low(
         (value,) = program.formulas(level[0], inputs)
         program.at_most_zero([value - level[1]])
     node, entry, sign = place
-    argument: Any = node_formulas(tape, inputs, program.named)[node][entry]
+    argument: Any = node_formulas(tape, inputs, program.named, program.within_a_turn)[node][entry]
     if is_number(argument):
         return bool(sign * argument <= TOP)
     program.minimise(-sign * argument)
