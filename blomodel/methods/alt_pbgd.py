@@ -39,7 +39,7 @@ class AltPbgd(PenaltyMethod):
     summary: ClassVar[str] = "both lower problems by gradient steps, then a step in x on F_gamma"
     assumes: ClassVar[str] = "g strongly convex (or PL) in y; X and Y simple sets"
     claims: ClassVar[str] = "a stationary point of F_gamma; error of order 1/gamma"
-    reference: ClassVar[str] = "Jiang et al., efficient penalty-based bilevel methods, Alg. 2, eqs 18-21"
+    reference: ClassVar[str] = "Jiang, Xiao, Chen and Chen (2025), Alg. 2, eqs 18-21"
     costs: ClassVar[str] = "inner gradient steps on two lower problems, then one step in x"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS}
@@ -100,7 +100,9 @@ class F2sa(AltPbgd):
 
     name: ClassVar[str] = "f2sa"
     summary: ClassVar[str] = "ALT-PBGD with a few inner steps in each iteration"
-    reference: ClassVar[str] = "Kwon et al. (2023); Jiang et al., penalty-based methods, Theorem 3"
+    reference: ClassVar[str] = (
+        "Kwon, Kwon, Wright and Nowak (2023); Jiang, Xiao, Chen and Chen (2025), Theorem 3"
+    )
     costs: ClassVar[str] = "a few gradient steps on each of two lower problems, then one step in x"
 
     inner_steps: int | None = setting(10, "inner steps in each iteration", minimum=1)

@@ -33,10 +33,7 @@ class BicGaffa(ProximalLagrangian):
     summary: ClassVar[str] = "single loop on the regularised gap function of the lower Lagrangian"
     assumes: ClassVar[str] = "lower level convex in y, smooth, with multipliers; no upper row holds y"
     claims: ClassVar[str] = "a stationary point of f / c + gap; error of order 1/c"
-    reference: ClassVar[str] = (
-        "Yao, Yin, Zeng and Zhang, Overcoming lower-level constraints in bilevel optimization: a novel "
-        "approach with regularized gap functions (ICLR 2025)"
-    )
+    reference: ClassVar[str] = "Yao, Yin, Zeng and Zhang (2025)"
     costs: ClassVar[str] = (
         "one gradient step each in theta and (x, y, z); no projection onto coupled rows"
     )

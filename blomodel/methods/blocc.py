@@ -71,7 +71,9 @@ class Blocc:
     summary: ClassVar[str] = "projected gradient steps on F_gamma(x), fixed gamma"
     assumes: ClassVar[str] = "lower level strongly convex in y, constraint qualification (LICQ)"
     claims: ClassVar[str] = "a stationary point of F_gamma; error of order 1/gamma"
-    reference: ClassVar[str] = "Jiang et al. (2024); Chen et al., Alg. 4, eqs 54-56"
+    reference: ClassVar[str] = (
+        "Jiang et al. (2024); Jiang, Xiao, Chen and Chen (2025), Alg. 4, eqs 54-56"
+    )
     costs: ClassVar[str] = "two lower solves with multipliers"
     capabilities: ClassVar[frozenset[Capability]] = ALL_BUT_NONCONVEX
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX})

@@ -44,10 +44,7 @@ class Gam:
     summary: ClassVar[str] = "implicit gradients through the active set of the lower level"
     assumes: ClassVar[str] = "lower level strongly convex in y, LICQ, smooth; no upper row holds y"
     claims: ClassVar[str] = "a stationary point of f(x, y(x)) where the active set is stable"
-    reference: ClassVar[str] = (
-        "Xu and Zhu, Efficient gradient approximation method for constrained bilevel optimization "
-        "(AAAI 2023)"
-    )
+    reference: ClassVar[str] = "Xu and Zhu (2023)"
     costs: ClassVar[str] = "one lower solve and one linear system of the size of y and the active rows"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.COUPLED_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS, Capability.KINKS}

@@ -33,7 +33,9 @@ class JntPbgd(PenaltyMethod):
     summary: ClassVar[str] = "the lower problem by gradient steps, then one step in (x, y) together"
     assumes: ClassVar[str] = "g smooth, strongly convex (or PL) in y; X and Y simple sets"
     claims: ClassVar[str] = "a stationary point of f + gamma (g - v); error of order 1/gamma"
-    reference: ClassVar[str] = "Shen et al. (2023); Jiang et al., penalty-based methods, Alg. 1, eq. 19"
+    reference: ClassVar[str] = (
+        "Shen, Xiao and Chen (2023); Jiang, Xiao, Chen and Chen (2025), Alg. 1, eq. 19"
+    )
     costs: ClassVar[str] = "inner gradient steps on the lower problem, then one step in (x, y)"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS}

@@ -39,10 +39,7 @@ class LvHba(ProximalLagrangian):
     summary: ClassVar[str] = "single loop on the proximal Lagrangian value function, Hessian-free"
     assumes: ClassVar[str] = "lower level convex in y, smooth; all constraints affine in (x, y)"
     claims: ClassVar[str] = "a stationary point of f / c + value-function gap; error of order 1/c"
-    reference: ClassVar[str] = (
-        "Yao, Yu, Zeng and Zhang, Constrained bi-level optimization: proximal Lagrangian value function "
-        "approach and Hessian-free algorithm (ICLR 2024)"
-    )
+    reference: ClassVar[str] = "Yao, Yu, Zeng and Zhang (2024)"
     costs: ClassVar[str] = (
         "one gradient step each in theta, lambda, (x, y) and z; one projection onto both levels' rows"
     )

@@ -46,7 +46,7 @@ class Meha:
     summary: ClassVar[str] = "single-loop proximal steps on the Moreau-envelope penalty"
     assumes: ClassVar[str] = "g smooth and weakly convex in y, plus terms with a prox; X, Y simple"
     claims: ClassVar[str] = "a stationary point of the Moreau-envelope penalty; error of order 1/c"
-    reference: ClassVar[str] = "Liu et al. (2024), MEHA, Alg. 1, eqs 9-13"
+    reference: ClassVar[str] = "Liu, Liu, Yao, Zeng and Zhang (2024), Alg. 1, eqs 9-13"
     costs: ClassVar[str] = "one gradient or proximal step each in theta, x and y; no inner loop"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.NONCONVEX_LOWER, Capability.LOWER_CONSTRAINTS, Capability.PROX_TERMS}

@@ -35,9 +35,7 @@ class Pbgd(JntPbgd):
     summary: ClassVar[str] = "gradient steps on f + gamma (g - v), both blocks at once or in turn"
     assumes: ClassVar[str] = "g smooth and PL in y; f + gamma (g - v) jointly or blockwise PL"
     claims: ClassVar[str] = "the global solution up to 1/gamma under those PL conditions"
-    reference: ClassVar[str] = (
-        "Xiao and Chen, Unlocking global optimality in bilevel optimization, Alg. 1-2, eqs 7a-7e"
-    )
+    reference: ClassVar[str] = "Xiao and Chen (2024), Alg. 1-2, eqs 7a-7e"
     costs: ClassVar[str] = (
         "inner gradient steps on the lower problem, then one step in x and y, together or in turn"
     )

@@ -84,7 +84,7 @@ class PbgdFree(PenaltyMethod):
     summary: ClassVar[str] = "ALT-PBGD without the value function: steps along f_x alone"
     assumes: ClassVar[str] = "f (delta, alpha)-flat in y at the lower answer; g strongly convex in y"
     claims: ClassVar[str] = "near-stationary points of F_gamma where flatness holds, else nothing"
-    reference: ClassVar[str] = "Jiang et al., efficient penalty-based bilevel methods, Alg. 3"
+    reference: ClassVar[str] = "Jiang, Xiao, Chen and Chen (2025), Alg. 3"
     costs: ClassVar[str] = (
         "inner gradient steps on one lower problem (or a single step), then one step in x along grad_x f"
     )

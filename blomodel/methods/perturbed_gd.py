@@ -40,8 +40,8 @@ class PerturbedGd:
     assumes: ClassVar[str] = "lower level smooth and unconstrained (need not be convex)"
     claims: ClassVar[str] = "an approximate KKT point of min f subject to grad_y g = 0"
     reference: ClassVar[str] = (
-        "Perturbed Gradient Descent via Convex Quadratic Approximation for Nonconvex Bilevel "
-        "Optimization (submission without authors' names), Alg. 1, eqs 7-8"
+        "Perturbed gradient descent via convex quadratic approximation (no authors' names), Alg. 1, "
+        "eqs 7-8"
     )
     costs: ClassVar[str] = "one gradient of f, one gradient and one Hessian-vector product of g"
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.NONCONVEX_LOWER})

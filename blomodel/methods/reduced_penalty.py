@@ -34,7 +34,9 @@ class ReducedPenaltyMethod:
     summary: ClassVar[str] = "continuation on F_gamma(x), quasi-Newton steps in x"
     assumes: ClassVar[str] = "lower level convex in y; upper objective convex in y"
     claims: ClassVar[str] = "stationary points of F_gamma; error of order 1/gamma"
-    reference: ClassVar[str] = "Chen et al., ALT-PBGD and PBGD-BLOCC (reduced penalty, eqs 18-21, 54-56)"
+    reference: ClassVar[str] = (
+        "Jiang, Xiao, Chen and Chen (2025), the reduced penalty of eqs 18-21 and 54-56"
+    )
     costs: ClassVar[str] = (
         "two lower solves for each evaluation of F_gamma, a few evaluations for each step"
     )

@@ -90,10 +90,7 @@ class GridSearch:
     summary: ClassVar[str] = "f at the lower answer on a grid of x, refined around the best"
     assumes: ClassVar[str] = "few upper variables; a lower level that can be solved at fixed x"
     claims: ClassVar[str] = "the best of the points looked at"
-    reference: ClassVar[str] = (
-        "baseline of hyper-parameter tables; see Bergstra and Bengio, Random search for "
-        "hyper-parameter optimization (JMLR 2012)"
-    )
+    reference: ClassVar[str] = "baseline of hyper-parameter tables; see Bergstra and Bengio (2012)"
     costs: ClassVar[str] = "one lower solve for each point; n points for each axis make n^d of them"
     capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()
@@ -133,9 +130,7 @@ class RandomSearch:
     summary: ClassVar[str] = "f at the lower answer at uniformly random x"
     assumes: ClassVar[str] = "a lower level that can be solved at fixed x"
     claims: ClassVar[str] = "the best of the points looked at"
-    reference: ClassVar[str] = (
-        "Bergstra and Bengio, Random search for hyper-parameter optimization (JMLR 2012)"
-    )
+    reference: ClassVar[str] = "Bergstra and Bengio (2012)"
     costs: ClassVar[str] = "one lower solve for each point"
     capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
     assumptions: ClassVar[frozenset[Assumption]] = frozenset()

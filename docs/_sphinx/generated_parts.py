@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bibliography import with_links, works
+
 import blomodel as bm
 from blomodel import errors
 from blomodel.basics.limits import LIMITS
@@ -65,7 +67,7 @@ def method_table() -> str:
             cell(info.assumes),
             cell(info.costs),
             cell(info.claims),
-            cell(info.reference),
+            with_links(cell(info.reference)),
         ]
         for info in bm.methods()
     ]
@@ -88,7 +90,7 @@ def method_facts(name: str) -> str:
         ["assumes", cell(info.assumes)],
         ["one step costs", cell(info.costs)],
         ["claims", cell(info.claims)],
-        ["reference", cell(info.reference)],
+        ["reference", with_links(cell(info.reference))],
         *(["package", f"`{extra.how_to_install}`"] for extra in info.packages),
     ]
     return table(["", ""], facts)
@@ -223,6 +225,7 @@ PARTS: dict[str, Callable[..., str]] = {
         solver_table,
         atom_list,
         growth_table,
+        works,
     )
 }
 

@@ -22,7 +22,9 @@ from blomodel.compiler import atoms, rules  # noqa: F401 - atoms loads the rules
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("methods/*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("methods/*.md"), *DOCS.glob("course/*.md")]
+)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
