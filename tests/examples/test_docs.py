@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import re
 import subprocess
@@ -22,12 +22,13 @@ METHODS = [info.name for info in bm.methods()]
 
 
 def load(name: str) -> ModuleType:
-    """A module of the folder that Sphinx loads its extensions from."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / "_sphinx" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """A module of the folder that Sphinx loads its extensions from, found as Sphinx finds it."""
+    folder = str(DOCS / "_sphinx")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
 
 
 parts = load("generated_parts")
