@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification import certifying
+from blomodel.certification import checks
 from blomodel.certification.lower_check import LowerCheck
 from blomodel.solvers.answer import InnerStatus
 from blomodel.transformations.scales import rescaling_advice
@@ -146,8 +146,8 @@ def test_advice_names_the_coefficient_that_no_units_help() -> None:
 def test_a_lower_level_that_cannot_be_solved_is_told_with_advice(monkeypatch: Any) -> None:
     problem, _ = random_problem("qp", 0)
     failed = LowerCheck(InnerStatus.FAILED, np.nan, None, [], "nobody", reason="it stalls")
-    monkeypatch.setattr(certifying, "check_lower", lambda *_: failed)
-    monkeypatch.setattr(certifying, "rescaling_advice", lambda *_: "'y[0]' is about 1e+09")
+    monkeypatch.setattr(checks, "check_lower", lambda *_: failed)
+    monkeypatch.setattr(checks, "rescaling_advice", lambda *_: "'y[0]' is about 1e+09")
     refused = bm.certify(problem, x=[0, 0], y=[0, 0, 0])
     assert not refused.accepted
     assert any("it stalls; 'y[0]' is about 1e+09" in reason for reason in refused.reasons)
