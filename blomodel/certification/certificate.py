@@ -41,7 +41,11 @@ class Certificate:
     bound : float or None
         No bilevel feasible point has a better upper objective than this.
     bound_source : str
-        What the bound rests on.
+        What the bound rests on; where there is none, why.
+    bound_slack : float
+        Relative to 1 + abs(bound): what was taken off it for the tolerances of what computed it.
+    bound_is_recomputed : bool
+        Whether the certificate has computed it from the model; else it is as the method reported it.
     gap : float or None
         How far objective and bound are apart, relative to 1 + abs(bound); None: not known.
     optimality_gap : float
@@ -80,11 +84,22 @@ class Certificate:
     checked_by: str
     reasons: tuple[str, ...]
     multipliers: dict[int, np.ndarray] = field(repr=False)
+    bound_slack: float = 0.0
+    bound_is_recomputed: bool = False
     follower_gaps: dict[str, float] = field(default_factory=dict)
     tolerated_objective: tuple[float, float] | None = None
     tolerated_by: str = ""
     descent: np.ndarray | None = field(default=None, repr=False)
     y: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def bound_origin(self) -> str:
+        """Who computed the bound from what, and what was taken off it; why there is none."""
+        if self.bound is None:
+            return self.bound_source or "none is known"
+        how = "recomputed" if self.bound_is_recomputed else "as reported by the method"
+        off = f", with a slack of {self.bound_slack:.0e} for tolerances" if self.bound_slack else ""
+        return f"from {self.bound_source}; {how}{off}"
 
     @property
     def hidden(self) -> float:

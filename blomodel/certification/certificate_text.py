@@ -35,8 +35,9 @@ def format_certificate(certificate: Certificate) -> str:
         lines.append(f"  gap of {name:<15} {max(gap, 0.0):.2e}   {_verdict(gap, c)} {limit}")
     if c.stationarity is not None:
         lines.append(f"  stationarity           {c.stationarity:.2e}")
-    if c.bound is not None:
-        lines.append(f"  bound                  {c.bound:.10g}   (from {c.bound_source})")
+    if c.accepted:
+        shown = "none" if c.bound is None else f"{c.bound:.10g}"
+        lines.append(f"  bound                  {shown}   ({c.bound_origin})")
     if c.bound is not None and c.gap is not None:
         verdict = "<=" if c.gap <= c.optimality_gap else ">"
         lines.append(f"  gap to the bound       {max(c.gap, 0.0):.2e}   {verdict} {c.optimality_gap:g}")
@@ -73,8 +74,10 @@ def certificate_html(certificate: Certificate) -> str:
         rows.append(("f of tolerated answers", span, escape(c.tolerated_by)))
     if c.stationarity is not None:
         rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
-    if c.bound is not None:
-        rows.append(("bound", number(c.bound, 10), f"from {escape(c.bound_source)}"))
+    if c.accepted:
+        rows.append(
+            ("bound", "none" if c.bound is None else number(c.bound, 10), escape(c.bound_origin))
+        )
     if c.bound is not None and c.gap is not None:
         judged = _judge(c.gap, c.optimality_gap)
         rows.append(("gap to the bound", f"{max(c.gap, 0.0):.2e}", judged))

@@ -9,6 +9,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.certification.bounds import Bound, find_bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.checks import Checks, gap_unit, measure, objections
 from blomodel.certification.equilibria import find_another, named_values
@@ -34,15 +35,23 @@ def certify_point(
     *,
     tolerance: float,
     optimality_gap: float = OPTIMALITY_GAP,
-    bound: float | None = None,
-    bound_source: str = "",
+    reported: Bound | None = None,
+    spent: float = np.inf,
     deadline: Deadline = NEVER,
     adopts_exact_answer: bool = False,
 ) -> Certificate:
-    """Check a point of ``problem.levels``. ``bound`` is for the minimised upper objective.
+    """Check a point of ``problem.levels``.
 
-    After ``deadline`` nothing is claimed beyond feasibility. ``adopts_exact_answer``: where the lower
-    answer is unique, it takes the place of the point's y.
+    After ``deadline`` nothing is claimed beyond feasibility.
+
+    Parameters
+    ----------
+    reported : Bound, optional
+        What a method has found, for the minimised upper objective as it was stated.
+    spent : float
+        Seconds that this took: a bound of the certificate's own may take a small part of them.
+    adopts_exact_answer : bool
+        Whether a lower answer that is unique takes the place of the point's y.
     """
     judged = Judged.of(problem)
     checks = measure(judged, judged.forward(point), deadline)
@@ -52,8 +61,11 @@ def certify_point(
     claim, stationarity, unique = Status.FAILED, None, None
     tolerated, descent, exact_y, distance = None, None, None, None
     other = None
+    known = (reported or Bound()).per(judged.unit_f)
+    sign = problem.sign / judged.unit_f
     if accepted:
-        sign, least = problem.sign / judged.unit_f, None if bound is None else bound / judged.unit_f
+        known = find_bound(judged.model, judged.p, known, sign * checks.objective, deadline, spent)
+        least = known.value if known.is_known else None
         room = np.inf if least is None else sign * checks.objective - least
         # A large unit may be due to one steep variable, and is not what a gap is compared with.
         whole = np.inf if least is None else min(1.0, 1.0 / judged.unit_f) + abs(least)
@@ -83,7 +95,7 @@ def certify_point(
         distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:
             unique, other = find_another(problem, judged.invert(point), deadline)
-        claim, reasons = _claim(facts, lower, distance, optimality_gap, bound_source)
+        claim, reasons = _claim(facts, lower, distance, optimality_gap, known.source)
         if other is not None:
             reasons.append(f"the game has another equilibrium at this x: {named_values(problem, other)}")
     return Certificate(
@@ -96,8 +108,10 @@ def certify_point(
         lower_gap=checks.gap,
         lower_is_unique=unique,
         stationarity=stationarity,
-        bound=None if bound is None or not np.isfinite(bound) else problem.sign * bound,
-        bound_source=bound_source if bound is not None and np.isfinite(bound) else "",
+        bound=known.value / sign if known.is_known else None,
+        bound_source=known.source,
+        bound_slack=known.slack,
+        bound_is_recomputed=known.is_recomputed,
         tolerance=tolerance,
         gap=None if distance is None or not np.isfinite(distance) else distance,
         optimality_gap=optimality_gap,

@@ -22,6 +22,8 @@ def solution_html(solution: Solution) -> str:
     """Status, value, variables and effort."""
     s = solution
     rows: list[tuple[str, ...]] = [("value", number(s.value, 10))]
+    if s.certificate is not None and s.certificate.accepted:
+        rows.append(("bound", escape(bound_line(s))))
     rows += value_rows(s.values)
     rows.append(("method", escape(s.method + (f" ({s.source})" if s.source else ""))))
     rows.append(("effort", effort_line(s)))
@@ -45,6 +47,15 @@ def comparison_html(columns: Sequence[str], comparison: Comparison) -> str:
 def value_rows(values: dict[str, np.ndarray]) -> list[tuple[str, ...]]:
     """Each variable's value, long ones with their middle left out."""
     return [(escape(name), escape(array(value, 6))) for name, value in values.items()]
+
+
+def bound_line(solution: Solution) -> str:
+    """The bound, how far the value is from it, and where it comes from."""
+    certificate = solution.certificate
+    if certificate is None or certificate.bound is None:
+        return "none" if certificate is None else f"none ({certificate.bound_origin})"
+    gap = "" if certificate.gap is None else f", gap {max(certificate.gap, 0.0):.2g}"
+    return f"{number(certificate.bound, 10)}{gap} ({certificate.bound_origin})"
 
 
 def settings_rows(solution: Solution) -> list[tuple[str, ...]]:

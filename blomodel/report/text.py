@@ -11,6 +11,7 @@ from blomodel.text.layout import array, columns, indent, number, seconds, table
 from blomodel.text.levels import level
 
 if TYPE_CHECKING:
+    from blomodel.certification.certificate import Certificate
     from blomodel.methods.requirements.verdicts import Caution, Verdict
     from blomodel.methods.run.registry import MethodInfo
     from blomodel.problem import BilevelProblem
@@ -60,6 +61,7 @@ def answer(problem: BilevelProblem) -> str:
     lines = [
         ("status", f"{solution.status}: {solution.status.meaning}"),
         ("value", "none" if problem.value is None else number(problem.value)),
+        ("bound", _bound_of(problem.certificate)),
         *((v.name(), _value_of(v)) for v in problem.variables),
         ("method", f"{solution.method}, iterations: {solution.iterations}"),
     ]
@@ -70,8 +72,8 @@ def answer(problem: BilevelProblem) -> str:
 def solution(found: Solution) -> str:
     """Status, value, bound, variables, method, effort and time of a solve, and why it has no answer."""
     rows = [("status", f"{found.status}: {found.status.meaning}"), ("value", number(found.value, 10))]
-    if found.bound is not None:
-        rows.append(("bound", number(found.bound, 10)))
+    if found.status.has_point:
+        rows.append(("bound", _bound_of(found.certificate)))
     rows += [(name, array(value, digits=6)) for name, value in found.values.items()]
     by = f" ({found.source})" if found.source else ""
     rows.append(("method", f"{found.method}{by}"))
@@ -85,6 +87,13 @@ def solution(found: Solution) -> str:
         rows.append(("why", found.no_answer.sentence))
     rows += [("note", note) for note in found.notes]
     return columns(rows, WIDTH)
+
+
+def _bound_of(certificate: Certificate | None) -> str:
+    if certificate is None or certificate.bound is None:
+        return "none"
+    gap = "" if certificate.gap is None else f", gap {max(certificate.gap, 0.0):.2g}"
+    return f"{number(certificate.bound, 10)}{gap}"
 
 
 def _value_of(variable: cp.Variable) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
+from blomodel.certification.bounds import Bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
 from blomodel.declare.point import Point
@@ -133,17 +134,17 @@ def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) 
 
 
 def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: Deadline) -> Certificate:
-    bound, source = run.bound, run.bound_source
-    if run.least_value > bound and run.reaches_least_value(candidate.value):
-        bound, source = run.least_value, "the formula of the upper objective"
     chain = problem.chain
+    reported = Bound(-np.inf, run.bound_source, run.bound_slack)
+    if np.isfinite(run.bound):
+        reported = replace(reported, value=chain.invert_value(run.bound))
     return certify_point(
         problem,
         chain.invert(Point(chain.end.levels, candidate.x, candidate.y)),
         tolerance=run.tolerance,
         optimality_gap=run.optimality_gap,
-        bound=chain.invert_value(bound) if np.isfinite(bound) else None,
-        bound_source=source,
+        reported=reported,
+        spent=run.elapsed,
         deadline=deadline,
         adopts_exact_answer=True,
     )

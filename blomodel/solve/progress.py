@@ -154,7 +154,9 @@ class Progress:
         said = []
         if standing.value is not None:
             said.append(f"best {number(self._sign * standing.value)}")
-        if math.isfinite(standing.bound):
+        if not math.isfinite(standing.bound):
+            said.append("no bound yet")
+        else:
             said.append(f"bound {number(self._sign * standing.bound)}")
             if standing.value is not None:
                 open_part = max(standing.value - standing.bound, 0.0) / (1e-9 + abs(standing.value))
@@ -202,8 +204,12 @@ def _outcome(problem: BilevelProblem, elapsed: float) -> str:
     parts = [f"{solution.method}: {solution.status}", f"value {number(solution.value, 8)}"]
     if certificate is not None:
         parts.append(f"lower gap {max(certificate.lower_gap, 0.0):.1e}")
-        if certificate.bound is not None:
+        if certificate.bound is None:
+            parts.append("no bound")
+        else:
             parts.append(f"bound {number(certificate.bound, 8)}")
+        if certificate.gap is not None:
+            parts.append(f"gap {max(certificate.gap, 0.0):.1e}")
     plural = "" if solution.iterations == 1 else "s"
     parts.append(f"{solution.iterations} iteration{plural} in {seconds(elapsed)}")
     if solution.stopped_by:

@@ -136,6 +136,7 @@ class _Result:
     y: np.ndarray | None
     bound: float
     source: str
+    slack: float
     is_infeasible: bool
     is_unbounded: bool
 
@@ -152,6 +153,7 @@ class _Result:
             None if best is None else best.y,
             bound,
             source,
+            findings.bound_slack,
             findings.is_infeasible,
             findings.is_unbounded and best is not None,
         )
@@ -188,8 +190,8 @@ def _put_together(run: Run, parts: Sequence[Part], found: Sequence[_Result]) -> 
     if len(found) == len(parts) and bound > run.bound:
         # What comes after a comma is a figure of one part, such as its number of nodes.
         sources = sorted({result.source.split(",")[0] for result in found if result.source})
-        run.bound = bound
-        run.bound_source = f"{len(parts)} independent problems ({'; '.join(sources)})"
+        source = f"{len(parts)} independent problems ({'; '.join(sources)})"
+        run.raise_bound(bound, source, max(result.slack for result in found), is_lowered=True)
     best = run.best()
     if best is not None and has_all:
         run.step(x=best.x, value=best.value, gap=best.gap)

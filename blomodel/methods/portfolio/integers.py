@@ -175,8 +175,8 @@ class RoundedRelaxation(_WhileUnproven):
             return
         if part.is_infeasible:
             run.is_infeasible = True
-        if part.bound > run.bound:
-            run.bound, run.bound_source = part.bound, f"the relaxation of integers: {part.bound_source}"
+        source = f"the relaxation of integers: {part.bound_source}"
+        run.raise_bound(part.bound, source, part.bound_slack, is_lowered=True)
 
 
 def _roundings(x: np.ndarray, model: Model, run: Run, level: int) -> Iterator[np.ndarray]:
@@ -225,8 +225,8 @@ class EveryInteger(_WhileUnproven):
             bound = min(bound, solve_the_rest(run, fixed, np.array(values, dtype=float), self.plan_of))
         if bound == math.inf and run.best() is None:
             run.is_infeasible = True
-        elif bound > run.bound and math.isfinite(bound):
-            run.bound, run.bound_source = bound, f"all {self.count:,.0f} combinations of integers"
+        else:
+            run.raise_bound(bound, f"all {self.count:,.0f} combinations of integers")
         return Outlook.SETTLED if is_proven_best(run) or run.is_infeasible else Outlook.DONE
 
 

@@ -48,8 +48,7 @@ class LowerAnswer(Step):
     def run(self, run: Run, level: int) -> Outlook:
         """Ask the lower level."""
         bound = answer_at(run, np.empty(0), "lower answer")
-        if np.isfinite(bound) and bound > run.bound:
-            run.bound, run.bound_source = bound, "the lower level's answers, since there is no x"
+        run.raise_bound(bound, "the lower level's answers, since there is no x")
         return Outlook.SETTLED
 
 

@@ -8,7 +8,7 @@ from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Outlook, Share, Step
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.tangents import Tangents
+from blomodel.methods.search.tangents import SAFE, Tangents
 from blomodel.structure.joint_convexity import JointConvexity
 
 NEAR = 1e-2  # relative: a bound so near to the best value may yet meet a better one
@@ -41,8 +41,7 @@ class TangentBound(Step):
     def run(self, run: Run, level: int) -> Outlook:
         """Bound f from the best point; again at the next level where little is missing."""
         bound = run.once(Tangents, lambda: Tangents(run)).bound_at_the_best()
-        if bound > run.bound:
-            run.bound, run.bound_source = bound, "tangents over both levels' constraints"
+        run.raise_bound(bound, "tangents over both levels' constraints", SAFE, is_lowered=True)
         if is_proven_best(run):
             return Outlook.SETTLED
         best = run.best()

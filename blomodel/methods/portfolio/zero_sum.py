@@ -88,6 +88,6 @@ class OneProgram(Step):
         found = answer_below(run, x, y)
         run.step(x=found.x, value=found.value, gap=found.gap)
         # A bound that no point reaches is no worse than none, but it would only be a surprise here.
-        if bound > run.bound and found.value >= bound - run.tolerance * (1 + abs(bound)):
-            run.bound, run.bound_source = bound, source
+        if found.value >= bound - run.tolerance * (1 + abs(bound)):
+            run.raise_bound(bound, source)
         return Outlook.SETTLED if is_proven_best(run) else Outlook.DONE

@@ -26,6 +26,7 @@ from blomodel.structure.sets import SimpleSet, simple_set
 Made = TypeVar("Made")
 OPTIMALITY_GAP = 1e-4  # where the user says nothing
 RUNAWAY = 1e12  # entries of x beyond which no lower answer can be told from rounding
+BOUND_SLACK = 1e-8  # relative: what tolerances of linear and convex programs may raise a bound by
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
@@ -94,6 +95,7 @@ class Findings:
     candidates: list[Candidate] = field(default_factory=list)
     bound: float = -np.inf  # no feasible point has a smaller upper objective
     bound_source: str = ""
+    bound_slack: float = 0.0  # relative: what was taken off for the tolerances of what computed it
     notes: list[str] = field(default_factory=list)
     tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
     is_infeasible: bool = False
@@ -319,12 +321,29 @@ class Run(Findings):
         self.inner_solvers.update(other.inner_solvers)
         for note in other.notes:
             self.note(note)
-        if other.bound > self.bound:
-            self.bound, self.bound_source = other.bound, other.bound_source
+        self.raise_bound(other.bound, other.bound_source, other.bound_slack, is_lowered=True)
         self.is_infeasible |= other.is_infeasible
         self.is_unbounded |= other.is_unbounded
         if other.stopped_by is not None:
             raise StopRun(other.stopped_by)
+
+    def raise_bound(
+        self, bound: float, source: str, slack: float = BOUND_SLACK, *, is_lowered: bool = False
+    ) -> None:
+        """Take over a bound of f if it is better than the one before.
+
+        Parameters
+        ----------
+        slack : float
+            Relative: what the tolerances of whatever computed the bound may have raised it by.
+        is_lowered : bool
+            Whether the slack has been taken off before.
+        """
+        if not math.isfinite(bound):
+            return
+        bound -= 0.0 if is_lowered else slack * (1 + abs(bound))
+        if bound > self.bound:
+            self.bound, self.bound_source, self.bound_slack = bound, source, slack
 
     def note(self, text: str) -> None:
         """Keep a remark for the report."""

@@ -14,6 +14,8 @@ DECADES = 50.0  # ratio of bounds from which a variable is spread by its logarit
 EDGE = 0.05  # share of a range that the outermost starts keep from its ends
 FINE_POWER = 4.0  # of a share of a range that begins at zero
 
+HIGH_POINT = "the high-point relaxation (both levels' constraints alone)"
+
 Start = tuple[np.ndarray, np.ndarray]  # x and y, as vectors of the model
 
 
@@ -29,8 +31,8 @@ def relaxed_solution(run: Run) -> Start | None:
         run.note("no point satisfies the constraints of both levels together")
     parts = [model.f_expression, *model.upper_constraints, *model.lower_constraints]
     is_bound = answer.status is InnerStatus.OPTIMAL and model.unproven_domain(parts) is None
-    if is_bound and answer.value > run.bound:
-        run.bound, run.bound_source = answer.value, "both levels' constraints alone"
+    if is_bound:
+        run.raise_bound(answer.value, HIGH_POINT)
     if not answer.status.has_point:
         return None
     return answer.y[:n_x], answer.y[n_x:]

@@ -11,7 +11,7 @@ from blomodel.methods.search.pieces import answer_below
 from blomodel.model.global_lower import GlobalLower, variation
 from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
 from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.branching.scip import ScipAnswer, ScipProgram
+from blomodel.solvers.branching.scip import BOUND_SLACK, ScipAnswer, ScipProgram
 
 Array = np.ndarray
 
@@ -157,9 +157,7 @@ class Bounding:
             return
         self.bound = max(self.bound, answer.bound)
         bound = self.bound if best is None else min(self.bound, best.value)
-        if math.isfinite(bound) and bound > run.bound:
-            run.bound = bound
-            run.bound_source = self.source
+        run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)
 
     def _is_in_range(self, best: Candidate | None) -> bool:
         """Whether SCIP can count all that points better than the best one have to do with."""

@@ -82,10 +82,8 @@ class PieceTree:
 
     def _record_bound(self, run: Run) -> None:
         bound = self.exact.constant + self.tree.bound
-        bound -= SAFE * (1 + abs(bound))
-        if np.isfinite(bound) and bound > run.bound:
-            run.bound = bound
-            run.bound_source = f"branch and bound over KKT pieces, {counted(self.tree.nodes, 'node')}"
+        nodes = counted(self.tree.nodes, "node")
+        run.raise_bound(bound, f"branch and bound over KKT pieces, {nodes}", SAFE)
 
     def _take(self, run: Run, z: np.ndarray) -> None:
         """Keep a point that the tree has found."""

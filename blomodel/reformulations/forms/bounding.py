@@ -111,9 +111,16 @@ class BoundingProblem:
         return np.concatenate(self.equivalent.forward(x, y, self.p))
 
     def program(
-        self, lower_points: Sequence[LowerPoint] = (), *, finds_points: bool = True
+        self,
+        lower_points: Sequence[LowerPoint] = (),
+        *,
+        finds_points: bool = True,
+        with_conditions: bool = True,
     ) -> ScipProgram:
-        """The relaxation with a cut for each lower point; its first variables are x and y."""
+        """The relaxation with a cut for each lower point; its first variables are x and y.
+
+        Without ``with_conditions`` it is the high-point relaxation: no gradient of the Lagrangian.
+        """
         model = self.stated
         program = ScipProgram(finds_points=finds_points)
         x = program.variables(*model.bounds(self.p), model.integer_x)
@@ -153,7 +160,7 @@ class BoundingProblem:
         rows = program.formulas(model.lower_in.tape, self._inputs)
         if not model.conditions.multipliers_are_unknowns:
             self._add_pairs(program, rows)
-        elif self.has_conditions:
+        elif self.has_conditions and with_conditions:
             self._add_conditions(program, rows)
         else:
             program.at_most_zero(rows)
