@@ -11,7 +11,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.bounds import Bound, find_bound
 from blomodel.certification.certificate import Certificate
-from blomodel.certification.checks import Checks, gap_unit, measure, objections
+from blomodel.certification.checks import Checks, measure, objections
 from blomodel.certification.equilibria import find_another, named_values
 from blomodel.certification.judged import Judged
 from blomodel.certification.lower_check import LowerCheck
@@ -20,6 +20,7 @@ from blomodel.certification.study import is_as_exact, study
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.declare.point import Point, read_level
 from blomodel.methods.run.run import OPTIMALITY_GAP
+from blomodel.model.flat_lower import gap_unit
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _tolerated(
     lower, point = checks.lower, checks.point
     if not lower.is_convex or lower.y is None:
         return None
-    unit = gap_unit(judged, point.x, point.y, lower.value)
+    unit = gap_unit(judged.model, point.x, point.y, judged.p, lower.value)
     return tolerated_answers(
         judged.model,
         judged.p,

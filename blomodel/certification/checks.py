@@ -10,15 +10,14 @@ from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.best_responses import best_response_gaps
 from blomodel.certification.judged import Judged, Violation
-from blomodel.certification.lower_check import LowerCheck, check_lower, variation
+from blomodel.certification.lower_check import LowerCheck, check_lower
 from blomodel.certification.study import APART, looks_unique
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point
+from blomodel.model.flat_lower import gap_unit, loss_in_own_units
 from blomodel.solvers.answer import InnerStatus
 from blomodel.text.layout import array
 from blomodel.transformations.scales import rescaling_advice
-
-ACCURATE = 1e-3  # of the optimal value: the smallest unit in which lower gaps are measured
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def measure(judged: Judged, point: Point, deadline: Deadline, known: LowerCheck 
     lower = known or check_lower(judged.model, judged.p, point.x, point.y, deadline)
     gap, follower_gaps = np.inf, {}
     if lower.y is not None:
-        unit = gap_unit(judged, point.x, point.y, lower.value)
+        unit = gap_unit(judged.model, point.x, point.y, judged.p, lower.value)
         gap = (lower_objective - lower.value) / unit
         if problem.is_game:
             follower_gaps = best_response_gaps(problem, stated, deadline)
@@ -103,6 +102,13 @@ def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[
             f"{array(judged.invert_y(checks.point, lower.y))}, not "
             f"{sign * unit * checks.lower_objective:.6g}"
         ]
+    at = judged.model, checks.point.x, checks.point.y
+    loss = loss_in_own_units(*at, lower.y, judged.p, tolerance)
+    if loss > tolerance:
+        return [
+            f"the lower level prefers y = {array(judged.invert_y(checks.point, lower.y))}: little is at "
+            f"stake for it at this x, but of that little the point loses {loss:.2g}"
+        ]
     return []
 
 
@@ -116,17 +122,6 @@ def _follower_gaps(judged: Judged, best: Point, values: list[float]) -> dict[str
         follower_name(problem.followers, k): (value - best_value) / (unit + abs(best_value))
         for k, (value, best_value) in enumerate(zip(values, best_values, strict=True))
     }
-
-
-def gap_unit(judged: Judged, x: np.ndarray, y: np.ndarray, value: float) -> float:
-    """What a lower gap is compared with: the optimal value, or how much g varies if that is less.
-
-    A large constant in g would otherwise hide every gap. The unit is no smaller than what the accuracy
-    of the optimal value allows.
-    """
-    size = 1 + abs(value)
-    change = variation(judged.model, x, y, judged.p)
-    return size if change == 0 else float(np.clip(change, ACCURATE * size, size))
 
 
 def _is_another_answer(judged: Judged, point: Point, lower: LowerCheck) -> bool:

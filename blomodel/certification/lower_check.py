@@ -21,7 +21,8 @@ from blomodel.certification.dual_check import bound_by_duality
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.model.global_lower import GlobalLower, variation
+from blomodel.model.flat_lower import variation
+from blomodel.model.global_lower import GlobalLower
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options

@@ -32,14 +32,6 @@ ROUNDS = 3  # better points than the one that was to be proven
 FEW_NODES = 50  # for a point that need not be the best
 
 
-def variation(model: Model, x: Array, y: Array, p: Array) -> float:
-    """By how much g changes when y moves by about its own size: largest slope times move."""
-    move = 1 + np.abs(y)
-    slopes = [model.g_grad(x, at, p)[x.size :] for at in (y, y + move, y - move)]
-    finite = [np.abs(slope) * move for slope in slopes if np.all(np.isfinite(slope))]
-    return float(max((change.max(initial=0) for change in finite), default=0.0))
-
-
 class GlobalLower:
     """Minimises over the lower constraints at fixed x by SCIP's branch and bound."""
 

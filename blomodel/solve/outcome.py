@@ -16,6 +16,7 @@ from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
+from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.solve.going_on import DESCENTS, descend, is_better, upper_direction
 from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
 from blomodel.solve.unbounded import describe_direction, lower_runaways
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
+EXACT = 1e-9  # relative: a lower answer that loses no more is exact
+WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
@@ -99,7 +102,7 @@ Best = tuple[Certificate | None, Point | None, str]
 def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best:
     """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
     refused: Best = (None, None, "")
-    ranking = run.ranking()
+    ranking = _exact_first(run, run.ranking())
     # Where f falls without limit the best points are so far away that no solver can answer there.
     nearer = [c for c in ranking if np.abs(c.x).max(initial=0.0) <= FAR and run.is_acceptable(c)]
     for candidate in [*ranking[:MAX_CERTIFIED], *nearer[:1]]:
@@ -113,6 +116,30 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
         if deadline.is_over:
             break
     return refused
+
+
+def _exact_first(run: Run, ranking: list[Candidate]) -> list[Candidate]:
+    """Put an exact lower answer before one that only the tolerance lets the lower level keep.
+
+    Where the lower level is not convex, its answers may lie far apart with hardly a difference for it,
+    and all the difference for f.
+    """
+    model = run.model
+    if not ranking or model.is_convex_below or model.has_integers or run.deadline.is_over:
+        return ranking
+
+    def loses(candidate: Candidate) -> bool:
+        own, _ = run.solve_lower(candidate.x, candidate.y)
+        at = candidate.x, candidate.y
+        return own.has_point and loss_in_own_units(model, *at, own.y, run.p, run.tolerance) > EXACT
+
+    first = ranking[0]
+    if not run.is_acceptable(first) or not loses(first):
+        return ranking
+    most = first.value + WORTH * (1 + abs(first.value))
+    near = [c for c in ranking[1:] if run.is_acceptable(c) and c.value <= most]
+    exact = next((c for c in sorted(near, key=lambda c: c.gap)[:MAX_CERTIFIED] if not loses(c)), None)
+    return ranking if exact is None else [exact, *(c for c in ranking if c is not exact)]
 
 
 def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) -> Best:

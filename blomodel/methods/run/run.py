@@ -18,6 +18,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
+from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.model.model import Model
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import NO_PREFERENCE, SolverChoice
@@ -405,15 +406,18 @@ class Run(Findings):
         if answer is None or answer.status is not InnerStatus.OPTIMAL:
             answer, _ = self.solve_lower(x, y)
         self.tried.append((x, answer.status))
-        gap, bias, violation = np.inf, np.inf, self.violation(x, y)
+        gap, bias, violation, seen = np.inf, np.inf, self.violation(x, y), 0.0
         if answer.status.has_point and np.abs(x).max(initial=0.0) <= RUNAWAY:
             gap = 0.0
             if not is_exact:
                 gap = (float(model.g(x, y, p)[0]) - answer.value) / (1 + abs(answer.value))
+                # Only the measure of what is seen counts here, and not what may be bought by it.
+                seen = loss_in_own_units(model, x, y, answer.y, p, self.tolerance)
             # An absolute gap of eps lets y move by about sqrt(eps), a violation of eps lets the point
             # move by eps, and f by its slope times that.
             move = np.sqrt(max(gap - EXACT, 0.0) * (1 + abs(answer.value))) + violation
             bias = 3.0 * float(np.linalg.norm(model.f_grad(x, y, p))) * move if move > 0 else 0.0
+            gap = max(gap, seen)
         return Candidate(
             x=x,
             y=y,

@@ -8,8 +8,9 @@ import numpy as np
 
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.search.pieces import answer_below
-from blomodel.model.global_lower import GlobalLower, variation
-from blomodel.reformulations.forms.bounding import BoundingProblem, LowerPoint
+from blomodel.model.flat_lower import gap_unit, loss_in_own_units, variation
+from blomodel.model.global_lower import GlobalLower
+from blomodel.reformulations.forms.bounding import MAGNIFIED, SMALL_UNIT, BoundingProblem, LowerPoint
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, ScipAnswer, ScipProgram
 
@@ -19,7 +20,9 @@ INNER_GAP = 0.3  # share of the wanted gap to which each relaxation is solved
 HALF_WAY = 0.5  # of what the lower level can gain: what a lower point inside may give away
 SAME_POINT = 1e-9  # relative: a relaxed point that comes back has nothing new to tell
 MOST_POINTS = 60  # cuts; each has a disjunction, which the relaxation must branch on
-SMALLEST_UNIT = 1e-3  # of the lower value: in which lower gaps are measured
+EXACT = 1e-9  # relative: a lower answer that loses no more is exact
+WORTH = 1e-2  # relative: what the value of an exact answer may be worse
+COARSER = (5, 4, 3, 2, 1)  # decimals of a rounder x
 ROUND = 6  # decimals of an x that may be meant to be round
 KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
 
@@ -108,11 +111,12 @@ class Bounding:
         answer, is_sure = self.lower.confirm(best.x, run.p, known, self._deadline)
         if answer.has_point:
             # The certificate measures gaps in units of what g can vary by, where that is little.
-            size = 1 + abs(answer.value)
-            unit = np.clip(variation(model, best.x, best.y, run.p), SMALLEST_UNIT * size, size)
+            unit = gap_unit(model, best.x, best.y, run.p, answer.value)
             gap = (float(model.g(best.x, best.y, run.p)[0]) - answer.value) / unit
-            if gap > run.tolerance:
-                run.refute(best, gap)
+            loss = loss_in_own_units(model, best.x, best.y, answer.y, run.p, run.tolerance)
+            gap = max(gap, loss)
+            if gap > run.tolerance or (loss > EXACT and self._has_exact_point(run, best)):
+                run.refute(best, gap if gap > run.tolerance else math.inf)
                 self._add_point(run, best.x, best.y, answer.y, answer.value)
         still = run.best() is best
         if still and is_sure:
@@ -206,7 +210,10 @@ class Bounding:
         gain = float(run.model.g(x, y, run.p)[0]) - value
         is_free = run.model.has_integers or len(self.points) < MOST_POINTS
         may_cut = self.problem.takes_lower_points and is_free
-        if not may_cut or gain <= KEPT_GAIN * (1 + abs(value)):
+        # Where g hardly varies at this x, little is at stake, and little counts.
+        change = variation(run.model, x, y, run.p) or math.inf
+        unit = change / MAGNIFIED if change < SMALL_UNIT else min(1 + abs(value), change)
+        if not may_cut or gain <= KEPT_GAIN * unit:
             return False
         self.points.append(LowerPoint(x, self._inner_point(run, x, own, value, gain)))
         self._program = None  # the next round begins with the new cut
@@ -231,6 +238,27 @@ class Bounding:
             return self.lower.choose(x, run.p, value, self._deadline)
         chosen = run.model.integer_lower.choose(x, run.p, value, self._deadline)
         return None if chosen is None else chosen.point
+
+    def _has_exact_point(self, run: Run, best: Candidate) -> bool:
+        """Whether a round x beside a point has a lower answer about as good, and an exact one.
+
+        The tolerance lets the lower level keep the point's y at its x, where it is no answer of its own.
+        """
+        most = best.value + WORTH * (1 + abs(best.value))
+        for decimals in COARSER:
+            x = np.clip(np.round(best.x, decimals), *run.model.bounds(run.p))
+            below, is_sure = self.lower.solve(x, run.p, best.y, self._deadline)
+            if not below.has_point or not is_sure:
+                continue
+            for y in (best.y, self._choose(run, x, below.value)):
+                if y is None:
+                    continue
+                found = run.measure(x, y, "exact lower answer at a round x", below)
+                is_exact = loss_in_own_units(run.model, x, y, below.y, run.p, run.tolerance) <= EXACT
+                if found.value <= most and run.is_acceptable(found) and is_exact and found.gap <= EXACT:
+                    run.keep(found)
+                    return True
+        return False
 
     def _try_round(self, run: Run, x: Array, y: Array) -> None:
         """Ask at a round x beside a relaxed one: lower answers may change at just that x."""

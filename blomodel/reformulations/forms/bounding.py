@@ -31,6 +31,7 @@ from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.passes.smoothness import is_smooth
 from blomodel.compiler.tape import Tape
 from blomodel.errors import ModelError
+from blomodel.model.flat_lower import variation
 from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
@@ -43,6 +44,8 @@ from blomodel.transformations.kinks import rows_for_kinks
 Array = np.ndarray
 NO_GRADIENT = "the lower level may have no gradient somewhere"
 NO_MOVE = 1e-14  # a lower point that moves by less with x stays
+SMALL_UNIT, SMALLEST_UNIT = 2.0**-6, 2.0**-24  # variation of g at a lower point's x
+MAGNIFIED = 2.0**6  # so large is a cut made where g hardly varies
 CUT_SLACK = 1e-8  # relative to 1 + |g|: what the violation of a lower point's own rows may be worth
 
 
@@ -205,17 +208,27 @@ class BoundingProblem:
         x, y = self._inputs["x"][: model.x.size], self._inputs["y"][: model.y.size]
         inputs = {**self._inputs, "x": x, "y": y}
         (g,) = program.formulas(model.g, inputs)
-        own_value = program.named(g, at_least=True)
+        own_values: dict[float, Any] = {}  # g times a factor
         for point in lower_points:
             if model.has_integers:
                 self._add_integer_cut(program, inputs, g, point)
                 continue
             moved = {**inputs, "y": self._moved(point, x)}
             (value,) = program.formulas(model.g, moved)
-            scale = 1 + abs(float(model.g(point.x, point.y, self.p)[0]))
+            factor = self._cut_factor(point)
+            if factor not in own_values:
+                own_values[factor] = program.named(g if factor == 1.0 else factor * g, at_least=True)
+            scale = 1 + factor * abs(float(model.g(point.x, point.y, self.p)[0]))
             excluding = [-row for row in program.formulas(model.lower_in.tape, moved)]
             options = [row for row in excluding if not is_number(row)]
-            program.one_holds([own_value - value - CUT_SLACK * scale, *options])
+            program.one_holds([own_values[factor] - factor * value - CUT_SLACK * scale, *options])
+
+    def _cut_factor(self, point: LowerPoint) -> float:
+        """What to multiply a cut with: SCIP would not see one on values that hardly vary at its x."""
+        change = variation(self.model, point.x, point.y, self.p)
+        if not SMALLEST_UNIT <= change < SMALL_UNIT:
+            return 1.0
+        return float(MAGNIFIED * 2.0 ** -np.round(np.log2(change)))
 
     def _add_integer_cut(
         self, program: ScipProgram, inputs: dict[str, Any], g: Formula, point: LowerPoint
