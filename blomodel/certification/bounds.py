@@ -116,7 +116,7 @@ def high_point(model: Model, p: np.ndarray, deadline: Deadline, spent: float = n
     """The least f over both levels' constraints, or what is convex of them; -inf with the reason."""
     size = model.x.size + model.lower_size + len(model.upper_in) + len(model.upper_eq)
     allowed = max(SHORTEST, SHARE * spent)
-    if OVERHEAD + EACH * size > allowed:
+    if OVERHEAD + EACH * size > min(allowed, deadline.remaining):
         return Bound(source="to solve the high-point relaxation would take long beside the run")
     found = _convex(model, p)
     if found is None:

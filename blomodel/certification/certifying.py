@@ -20,12 +20,13 @@ from blomodel.certification.study import is_as_exact, study
 from blomodel.certification.tolerated import Tolerated, tolerated_answers
 from blomodel.declare.point import Point, read_level
 from blomodel.methods.run.run import OPTIMALITY_GAP
-from blomodel.model.flat_lower import gap_unit
+from blomodel.model.flat_lower import gap_unit, loss_in_own_units
 from blomodel.status import Status
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
+EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
 WHOLE = "with integer variables only a bound can show that no better point exists, and none is reached"
 
@@ -91,12 +92,28 @@ def certify_point(
                 exact_y = judged.invert_y(point, point.y)
         tolerated = _tolerated(judged, checks, facts, tolerance, deadline)
         value = sign * checks.objective
+        if tolerated is not None and tolerated.is_bought(value) and adopts_exact_answer and unique:
+            # The lower solve of the certificate's own may be nearer to the exact answer.
+            exact = measure(judged, replace(point, y=lower.y), deadline, lower)
+            is_exact = not tolerated.is_bought(sign * exact.objective)
+            if is_exact and exact.gap < checks.gap and not objections(judged, exact, tolerance):
+                checks, point, value = exact, exact.point, sign * exact.objective
+                exact_y = judged.invert_y(point, point.y)
+                unique, facts = study(judged, point.x, point.y, lower, deadline)
+                stationarity, descent = facts.stationarity, None
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
         distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:
             unique, other = find_another(problem, judged.invert(point), deadline)
         claim, reasons = _claim(facts, lower, distance, optimality_gap, known.source)
+        if not lower.is_convex:
+            tolerated = _far_apart(judged, checks, tolerance)
+            if tolerated is not None:
+                reasons.append(
+                    "value and bound are those of the problem with this tolerance: the lower level's "
+                    f"own answer at this x has f = {tolerated.attainable / sign:.8g}"
+                )
         if other is not None:
             reasons.append(f"the game has another equilibrium at this x: {named_values(problem, other)}")
     return Certificate(
@@ -151,6 +168,18 @@ def _tolerated(
         lower_value=lower.value,
         deadline=deadline,
     )
+
+
+def _far_apart(judged: Judged, checks: Checks, tolerance: float) -> Tolerated | None:
+    """f of an answer that only the tolerance lets pass, and of the lower level's own far from it."""
+    model, p, point, own = judged.model, judged.p, checks.point, checks.lower.y
+    if own is None or loss_in_own_units(model, point.x, point.y, own, p, tolerance) <= EXACT:
+        return None
+    here, there = (float(model.f(point.x, y, p)[0]) for y in (point.y, own))
+    if not np.isfinite(there):
+        return None
+    how = "the point's y and the lower level's own"
+    return Tolerated(min(here, there), max(here, there), how, there)
 
 
 def _bought(facts: LocalFacts, attainable: float) -> LocalFacts:

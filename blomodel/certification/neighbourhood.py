@@ -108,7 +108,7 @@ class _Study:
         self.steepness = 1 + np.abs(slope).max(initial=0)
         place = here.place
         self.value = float(place.model.f(place.x, place.y, place.p)[0])
-        self.y = place.y if here.factor is not None else None
+        self.y = place.y if here.is_settled else None
         self.spread = here.spread if here.is_finite else None
 
     def _facts(

@@ -141,6 +141,20 @@ class Surroundings:
         return max(curved, 0.0), float(freed.max(initial=0.0))
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the equations settle y, and a Newton step would not move it visibly.
+
+        Where g is as flat as a fourth power, small residuals do not mean that the answer is near.
+        """
+        if self.factor is None or not np.all(np.isfinite(self.residual)):
+            return False
+        step = np.zeros(len(self.place.z))
+        step[self.kept[self.settled]] = self.factor.solve(-self.residual)
+        y, n_x = self.place.y, self.place.x.size
+        moved = np.abs(step[n_x : n_x + y.size]).max(initial=0.0)
+        return bool(moved <= AGREES * (1 + np.abs(y).max(initial=0.0)))
+
+    @property
     def misfit(self) -> float:
         """Residual of the equations, relative to their terms."""
         return _misfit(self, self.residual)

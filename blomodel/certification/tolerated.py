@@ -21,6 +21,8 @@ from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.model.model import Model
 from blomodel.solvers.answer import Answer, InnerStatus
 
+FINEST = 1e-3  # share of the tolerated loss at which answers count as exact
+STILL_MOVING = 0.9  # ratio of two differences below which a sequence converges
 BOUGHT = 1e-5  # relative; a value that is better than any exact answer's by more is bought
 
 
@@ -81,7 +83,11 @@ def _by_programs(
     least = _extreme(model, x, p, lambda: choice.solve_by_level(x, p, here, slack=within))
     if least is None:
         return None
-    exact = _extreme(model, x, p, lambda: choice.solve(x, p, here, slack=1e-3 * within))
+    exact = _extreme(model, x, p, lambda: choice.solve(x, p, here, slack=FINEST * within))
+    if exact is not None and not choice.is_face:
+        between = np.sqrt(FINEST) * within
+        middle = _extreme(model, x, p, lambda: choice.solve_by_level(x, p, here, slack=between))
+        exact = exact if middle is None else _limit(least, middle, exact)
     opposite = ChoiceAmongMinimisers(model, -model.f_expression, model.coupling_constraints)
     how = "by two convex programs"
     largest = _extreme(model, x, p, lambda: opposite.solve_by_level(x, p, here, slack=within))
@@ -98,6 +104,17 @@ def _by_programs(
     largest = value if largest is None else largest
     attainable = value if exact is None else exact
     return Tolerated(min(least, value), max(largest, value), how, attainable)
+
+
+def _limit(first: float, second: float, third: float) -> float:
+    """What a sequence of least values tends to when the tolerated loss falls by equal factors.
+
+    They go with a power of the loss, so that their differences fall by equal factors too (Aitken).
+    """
+    before, last = second - first, third - second
+    if not (0 < last < STILL_MOVING * before):
+        return third
+    return third + last**2 / (before - last)
 
 
 def _extreme(model: Model, x: np.ndarray, p: np.ndarray, solve: Callable[[], Answer]) -> float | None:

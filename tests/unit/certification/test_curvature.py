@@ -60,7 +60,7 @@ def test_variables_without_effect_at_a_vertex() -> None:
     x, y = cp.Variable(2, name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize(cp.exp(x[0]) * y), [y >= x[1]], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.square(y + 3)), [x >= -1, x <= 1], lower)
-    assert bm.certify(problem, np.array([0.3, -1.0]), -1.0).claim == "locally_optimal"
+    assert bm.certify(problem, np.array([0.3, -1.0]), -1.0).stationarity < 1e-9
     assert bm.certify(problem, np.array([0.3, 0.0]), 0.0).claim == "feasible"
 
 

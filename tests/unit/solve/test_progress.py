@@ -104,7 +104,7 @@ def test_plain_lines_tell_value_gap_and_weight_in_the_users_sense(capsys) -> Non
     assert head == "reduced-penalty: 1 upper and 1 lower unknowns"
     figures = re.search(r"step 1  best \S+.*value (\S+)  lower gap \S+  gamma (\S+)", first)
     assert figures and float(figures[1]) > 0 and float(figures[2]) == pytest.approx(0.1)
-    assert re.match(r"reduced-penalty: \w+, value 25, lower gap \S+, \d+ iterations in ", last)
+    assert re.match(r"reduced-penalty: \w+, value 25, lower gap \S+, no bound, \d+ iterations in ", last)
 
 
 def test_plain_lines_come_at_most_twice_a_second(capsys) -> None:
