@@ -115,6 +115,8 @@ def _certificate(data: Mapping[str, Any]) -> Certificate:
         checked_by=_word(data["checked_by"]),
         reasons=tuple(map(_word, data["reasons"])),
         multipliers={int(key): _array(part) for key, part in data["multipliers"].items()},
+        bound_slack=float(data["bound_slack"]),
+        bound_is_recomputed=_switch(data["bound_is_recomputed"]),
         follower_gaps={_word(name): float(gap) for name, gap in data["follower_gaps"].items()},
         tolerated_objective=None if tolerated is None else (float(tolerated[0]), float(tolerated[1])),
         tolerated_by=_word(data["tolerated_by"]),

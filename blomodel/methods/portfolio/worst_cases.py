@@ -84,8 +84,7 @@ class WorstCases(Step):
             saddle = best_against(run.model, answers.worst)
             if saddle is None:
                 return Outlook.DONE
-            if saddle.bound > run.bound:
-                run.bound, run.bound_source = saddle.bound, "the worst of the lower answers found"
+            run.raise_bound(saddle.bound, "the worst of the lower answers found")
             is_new = _answer_at(run, answers, saddle.x)
             if is_proven_best(run):
                 return Outlook.SETTLED

@@ -131,7 +131,7 @@ class BoundingProblem:
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}
         program.at_most_zero(program.formulas(model.upper_in.tape, self._inputs))
         program.equal_zero(program.formulas(model.upper_eq.tape, self._inputs))
-        self._add_lower_level(program)
+        self._add_lower_level(program, with_conditions=with_conditions)
         if lower_points:
             self._add_cuts(program, lower_points)
         (f,) = program.formulas(model.f, self._inputs)
@@ -156,7 +156,7 @@ class BoundingProblem:
         program.at_most_zero([g - level])
         return program, inputs
 
-    def _add_lower_level(self, program: ScipProgram) -> None:
+    def _add_lower_level(self, program: ScipProgram, *, with_conditions: bool = True) -> None:
         """Rows of the lower level, with multipliers where they are known to exist."""
         model = self.stated
         program.equal_zero(program.formulas(model.lower_eq.tape, self._inputs))
