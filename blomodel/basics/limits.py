@@ -49,6 +49,14 @@ SIZES_FROM_HESSIAN = Limit(
     "beyond it, sizes of variables are read off the diagonal of a Hessian, not off all its entries",
 )
 
+# What is compiled
+
+SEPARATE_PARTS = Limit(
+    15,
+    "summands or rows of the same form",
+    "beyond it, they are compiled as one vector, since each alone costs as much as all together",
+)
+
 # The plan of auto
 
 TREE_PAIRS = Limit(

@@ -124,7 +124,8 @@ class Judged:
                 _violation(problem.constraints, problem.constraints, levels.upper),
                 _violation(problem.lower.constraints, problem.lower.constraints, levels.lower),
             )
-        # What attributes demand are rows at the end of the constraints.
+        # What attributes demand are rows at the end of the constraints. Rows that were put together
+        # have names of their own.
         pairs = (
             (statement.upper_constraints, problem.constraints),
             (statement.lower.constraints, problem.lower.constraints),
@@ -133,7 +134,9 @@ class Judged:
             point.assign()
             found = []
             for rows, names in pairs:
-                shown = [*names, *rows[len(names) :]]
+                is_same = all(a.size == b.size for a, b in zip(rows, names, strict=False))
+                is_same &= len(rows) >= len(names)
+                shown = [*names, *rows[len(names) :]] if is_same else rows
                 found.append(_violation(rows, shown, ()))
         stated, model = self.invert(point), problem.plain_model
         above = self._as_stated(stated, model.upper_in, model.upper_eq)

@@ -9,6 +9,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.affine.hstack import Hstack
+from cvxpy.atoms.affine.reshape import reshape
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
@@ -105,6 +107,10 @@ class Lowering:
             if id(current) in self.done:
                 stack.pop()
                 continue
+            if isinstance(current, Hstack) and self._are_leaves(current.args):
+                stack.pop()
+                self.done[id(current)] = self._side_by_side(current)
+                continue
             waiting = [arg for arg in current.args if id(arg) not in self.done]
             if waiting:
                 for arg in waiting:
@@ -149,6 +155,22 @@ class Lowering:
         names = [block.name for block in self.blocks]
         raise DataError(f"'{leaf.name()}' is in none of the blocks {names} being compiled.")
 
+    def _are_leaves(self, args: Sequence[Any]) -> bool:
+        """Whether all are leaves of one of the blocks, each as a vector."""
+        leaves = [_flattened_leaf(arg) for arg in args]
+        if len(leaves) < 2 or any(leaf is None for leaf in leaves):
+            return False
+        return any(all(leaf in block for leaf in leaves) for block in self.blocks)
+
+    def _side_by_side(self, stacked: Hstack) -> Operand:
+        """Leaves of one block as one piece of it, without a node for each."""
+        leaves = [_flattened_leaf(arg) for arg in stacked.args]
+        block = next(block for block in self.blocks if leaves[0] in block)
+        slices = [block.slice_of(leaf) for leaf in leaves]
+        places = np.concatenate([np.arange(place.start, place.stop) for place in slices])
+        node = self.builder.gather(self.builder.input(block.name), places)
+        return Operand(self.builder, stacked.shape, node=node)
+
     def _unsupported(self, expression: Any) -> str:
         name = type(expression).__name__
         around = shorten(self.parents.get(id(expression), expression), 120)
@@ -171,6 +193,15 @@ class Lowering:
         """The operand with the elements that a reduction joins side by side; their number."""
         order, length = run_order(operand.shape, axis)
         return self.builder.gather(operand.node, order), length
+
+
+def _flattened_leaf(e: Any) -> Any:
+    """The leaf that a vector holds column by column; None for any other expression."""
+    if isinstance(e, reshape) and e.order == "F" and e.ndim == 1:
+        e = e.args[0]
+    elif e.ndim > 1:
+        return None
+    return e if isinstance(e, (cp.Variable, cp.Parameter)) else None
 
 
 def labels(shape: tuple[int, ...]) -> np.ndarray:

@@ -6,6 +6,7 @@ Only atoms that cvxpy's nonlinear language can state appear in the results; the 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import cvxpy as cp
@@ -50,7 +51,8 @@ from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 
 from blomodel.basics import limits
-from blomodel.compiler.rules import labels, run_order
+from blomodel.compiler.expressions.restricting import places
+from blomodel.compiler.rules import run_order
 from blomodel.compiler.rules_affine import SAME_VALUE
 from blomodel.reformulations.symbolic import (
     apply_matrix,
@@ -126,16 +128,19 @@ def _linear(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
 
 @pulls_back(Hstack, Vstack, Concatenate)
 def _stack(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
-    # Which elements an argument fills shows where its elements' numbers, from 1 on, come out.
-    own = atom.args[number]
-    inputs = [np.zeros(argument.shape) for argument in atom.args]
-    inputs[number] = 1.0 + labels(own.shape)
-    outcome = np.asarray(atom.numeric(inputs)).ravel(order="F").astype(int)
-    filled = np.flatnonzero(outcome)
-    matrix = sp.csr_array(
-        (np.ones(len(filled)), (outcome[filled] - 1, filled)), (own.size, len(outcome))
-    )
+    own, at = atom.args[number], _places_of_arguments(atom)[number]
+    is_piece = cotangent.ndim == 1 and cotangent.size > 1 and at[-1] - at[0] == own.size - 1
+    if is_piece and np.array_equal(at, np.arange(at[0], at[-1] + 1)):
+        return in_shape(cotangent[int(at[0]) : int(at[-1]) + 1], own.shape)
+    matrix = sp.csr_array((np.ones(own.size), (np.arange(own.size), at)), (own.size, atom.size))
     return apply_matrix(matrix, cotangent, own.shape)
+
+
+@lru_cache(maxsize=1)  # asked for once for each argument, of which there may be thousands
+def _places_of_arguments(atom: Any) -> list[np.ndarray]:
+    """Where the elements of each argument come out."""
+    come_out = np.argsort(places(atom), kind="stable")
+    return np.split(come_out, np.cumsum([argument.size for argument in atom.args])[:-1])
 
 
 # Products

@@ -32,6 +32,7 @@ from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
 from blomodel.transformations.chain import Chain
 from blomodel.transformations.followers import JoinFollowers
+from blomodel.transformations.equal_parts import EqualPartsTogether
 from blomodel.transformations.kinked_rows import RowsWithoutKinks
 from blomodel.transformations.multipliers import MultipliersInAnswer
 from blomodel.transformations.transformation import Transformation
@@ -165,7 +166,7 @@ class StatedProblem:
     @cached_property
     def plain_chain(self) -> Chain:
         """What is done to every problem: followers joined, multipliers answered, all rows plain."""
-        return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks())
+        return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks(), EqualPartsTogether())
 
     @cached_property
     def chain(self) -> Chain:

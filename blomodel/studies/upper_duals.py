@@ -14,6 +14,7 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.declare.point import Point
 from blomodel.studies.sensitivity import ACTIVE, SOLVED, KktSystem, NoDerivativeError
+from blomodel.transformations.equal_parts import Together
 from blomodel.transformations.kinked_rows import RowsWithoutKinks
 
 if TYPE_CHECKING:
@@ -45,15 +46,14 @@ def _find(problem: BilevelProblem) -> dict[int, np.ndarray] | None:
         return None
     if not limits.UPPER_DUALS.allows(model.x.size + model.y.size + len(model.lower_in)):
         return None
-    stated = problem.plain_chain.end.upper_constraints[: len(problem.constraints)]
-    is_same = all(step.name != RowsWithoutKinks.name for step in problem.plain_chain)
-    if len(stated) < len(problem.constraints) or not is_same:
+    if any(step.name == RowsWithoutKinks.name for step in problem.plain_chain):
         return None  # rows have taken the place of constraints
     here = Point.present(problem.levels)
     slack = -model.upper_in.values(here.x, here.y, p)
     largest = max(np.abs(part).max(initial=0.0) for part in (here.x, here.y))
     if not len(model.upper_eq) and np.all(slack > ACTIVE * (1 + largest)):
-        return {k: np.zeros(part.stop - part.start) for k, part in model.upper_in.slices.items()}
+        none = {k: np.zeros(part.stop - part.start) for k, part in model.upper_in.slices.items()}
+        return _as_stated(problem, none)
     try:
         system = KktSystem.at(model, here.x, here.y, p)
     except NoDerivativeError:
@@ -61,12 +61,18 @@ def _find(problem: BilevelProblem) -> dict[int, np.ndarray] | None:
     multipliers = system.find_multipliers(system.slope(system.z))
     if multipliers is None:
         return None
-    return _by_constraint(model, system, multipliers, len(problem.constraints))
+    return _as_stated(problem, _by_constraint(model, system, multipliers))
 
 
-def _by_constraint(
-    model: Model, system: KktSystem, multipliers: np.ndarray, count: int
-) -> dict[int, np.ndarray]:
+def _as_stated(problem: BilevelProblem, found: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """The multipliers by the positions of the constraints as they were stated."""
+    for step in problem.plain_chain:
+        if isinstance(step, Together):
+            found = step.invert_upper_multipliers(found)
+    return found
+
+
+def _by_constraint(model: Model, system: KktSystem, multipliers: np.ndarray) -> dict[int, np.ndarray]:
     """The last rows of the system are the upper equalities and the tight upper rows."""
     n_equal, n_tight = len(model.upper_eq), len(system.tight)
     begin = multipliers.size - n_equal - n_tight
@@ -78,6 +84,6 @@ def _by_constraint(
     found: dict[int, np.ndarray] = {}
     for rows, values in ((model.upper_eq, equal), (model.upper_in, unequal)):
         for position, part in rows.slices.items():
-            if position < count and np.all(np.isfinite(values[part])):
+            if np.all(np.isfinite(values[part])):
                 found[position] = values[part]
     return found

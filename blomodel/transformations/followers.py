@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import cvxpy as cp
+from cvxpy.atoms.affine.add_expr import AddExpression
 
 from blomodel.declare.followers import Lower, follower_name, joint_name
 from blomodel.declare.statement import Statement
@@ -44,9 +45,9 @@ class JoinFollowers(Transformation):
 def _join(followers: Sequence[Lower]) -> Lower:
     # Where all maximise, so does the joint level, and its value is what a user expects.
     if all(follower.sign < 0 for follower in followers):
-        objective = cp.Maximize(sum(follower.objective.args[0] for follower in followers))
+        objective = cp.Maximize(AddExpression([follower.objective.args[0] for follower in followers]))
     else:
-        objective = cp.Minimize(sum(follower.minimised for follower in followers))
+        objective = cp.Minimize(AddExpression([follower.minimised for follower in followers]))
     joint = Lower(
         objective,
         [constraint for follower in followers for constraint in follower.constraints],

@@ -38,7 +38,7 @@ from blomodel.compiler.rules import labels, run_order
 from blomodel.errors import ModelError
 
 # Atoms that only put entries at other places.
-_MOVES = (
+MOVES = (
     index,
     special_index,
     reshape,
@@ -51,7 +51,7 @@ _MOVES = (
     Vstack,
     Concatenate,
 )
-_BY_ENTRY = (AddExpression, NegExpression, multiply, DivExpression, Elementwise)
+BY_ENTRY = (AddExpression, NegExpression, multiply, DivExpression, Elementwise)
 _NOBODY = np.iinfo(np.int64).max  # the first group of an entry that holds no variable
 _MIXED = "entries of several groups meet in an expression that cannot be taken apart"
 
@@ -91,9 +91,9 @@ class Owners:
         return self._linear[id(e)][1]
 
     def places(self, e: Any) -> np.ndarray:
-        """Where the entries of an atom that only moves them come from; see ``_places``."""
+        """Where the entries of an atom that only moves them come from; see ``places``."""
         if id(e) not in self._places:
-            self._places[id(e)] = e, _places(e)
+            self._places[id(e)] = e, places(e)
         return self._places[id(e)][1]
 
     def of(self, e: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -114,17 +114,17 @@ class Owners:
             return self.groups[e.id], self.groups[e.id]
         if not self.held(e):  # perhaps a large matrix, of which no copy is needed
             return np.broadcast_to(_NOBODY, e.size), np.broadcast_to(-1, e.size)
-        is_linear = not isinstance(e, (*_MOVES, *_BY_ENTRY)) and self.linear_part(e) is not None
+        is_linear = not isinstance(e, (*MOVES, *BY_ENTRY)) and self.linear_part(e) is not None
         parts = [] if is_linear else [self.of(arg) for arg in e.args]
-        if isinstance(e, _MOVES):
+        if isinstance(e, MOVES):
             low = np.concatenate([[_NOBODY], *(low for low, _ in parts)])
             high = np.concatenate([[-1], *(high for _, high in parts)])
             where = self.places(e)
             return low[where], high[where]
-        if isinstance(e, _BY_ENTRY):
-            spread = [_spread(arg.shape, e.shape) for arg in e.args]
-            lows = [low[at] for (low, _), at in zip(parts, spread, strict=True)]
-            highs = [high[at] for (_, high), at in zip(parts, spread, strict=True)]
+        if isinstance(e, BY_ENTRY):
+            sources = [spread(arg.shape, e.shape) for arg in e.args]
+            lows = [low[at] for (low, _), at in zip(parts, sources, strict=True)]
+            highs = [high[at] for (_, high), at in zip(parts, sources, strict=True)]
             return np.minimum.reduce(lows), np.maximum.reduce(highs)
         linear = self.linear_part(e)
         if linear is not None:
@@ -195,9 +195,9 @@ class Restriction:
             return cp.reshape(e, (1,), order="F") if e.shape == () else cp.vec(e, order="F")
         if isinstance(e, cp.Variable):
             return self._select_variable(e, at)
-        if isinstance(e, _MOVES):
+        if isinstance(e, MOVES):
             return self._select_moved(e, at)
-        if isinstance(e, _BY_ENTRY):
+        if isinstance(e, BY_ENTRY):
             return e.copy([self._select_spread(arg, e.shape, at) for arg in e.args])
         linear = self.owners.linear_part(e)
         if linear is not None:
@@ -232,7 +232,7 @@ class Restriction:
     def _select_spread(self, arg: Any, shape: tuple[int, ...], at: np.ndarray) -> cp.Expression:
         if arg.size == 1 and at.size != 1:
             return cp.promote(self.select(arg, np.zeros(1, int))[0], at.shape)
-        return self.select(arg, _spread(arg.shape, shape)[at])
+        return self.select(arg, spread(arg.shape, shape)[at])
 
     def _select_moved(self, e: Any, at: np.ndarray) -> cp.Expression:
         ends = np.cumsum([1, *(arg.size for arg in e.args)])
@@ -284,10 +284,10 @@ class Restriction:
             for arg in e.args:
                 if self.group and not self.owners.concerns(arg, self.group):
                     continue  # the first group is asked about all, and finds where groups meet
-                to = _spread(arg.shape, e.shape)
+                to = spread(arg.shape, e.shape)
                 found.append(self._weighted(np.bincount(to, weights, minlength=arg.size), arg))
             return [term for term in found if term is not None]
-        if isinstance(e, _MOVES):
+        if isinstance(e, MOVES):
             ends = np.cumsum([1, *(arg.size for arg in e.args)])
             whole = np.bincount(self.owners.places(e), weights, minlength=int(ends[-1]))
             parts = np.split(whole, ends[:-1])[1:]
@@ -372,10 +372,10 @@ def _with_number_right(e: Any, left: Any, right: Any) -> tuple[Any, sp.csr_array
             return None
         rows = 1 if left.ndim == 1 else left.shape[0]
         return left, sp.csr_array(sp.kron(sp.csr_array(columns).T, sp.eye_array(rows)))
-    factors = _flat(right)[_spread(right.shape, e.shape)]
+    factors = flat_number(right)[spread(right.shape, e.shape)]
     if isinstance(e, DivExpression):
         factors = 1.0 / factors
-    return left, _scaling(factors, _spread(left.shape, e.shape), left.size)
+    return left, _scaling(factors, spread(left.shape, e.shape), left.size)
 
 
 def _with_number_left(e: Any, left: Any, right: Any) -> tuple[Any, sp.csr_array] | None:
@@ -385,8 +385,8 @@ def _with_number_left(e: Any, left: Any, right: Any) -> tuple[Any, sp.csr_array]
         rows = left.value.reshape(1, -1) if left.ndim == 1 else left.value
         columns = 1 if right.ndim == 1 else right.shape[1]
         return right, sp.csr_array(sp.kron(sp.eye_array(columns), sp.csr_array(rows)))
-    factors = _flat(left)[_spread(left.shape, e.shape)]
-    return right, _scaling(factors, _spread(right.shape, e.shape), right.size)
+    factors = flat_number(left)[spread(left.shape, e.shape)]
+    return right, _scaling(factors, spread(right.shape, e.shape), right.size)
 
 
 def _scaling(factors: np.ndarray, source: np.ndarray, width: int) -> sp.csr_array:
@@ -408,19 +408,20 @@ def _sums(e: Any) -> sp.csr_array:
     return sp.csr_array((np.ones(order.size), (rows, order)), shape=(e.size, inner.size))
 
 
-def _places(e: Any) -> np.ndarray:
+def places(e: Any) -> np.ndarray:
     """Where each entry comes from: 0 a zero, else 1 + its place in all arguments one after another."""
     ends = np.cumsum([1, *(arg.size for arg in e.args)])
     numbered = [labels(arg.shape) + begin for arg, begin in zip(e.args, ends, strict=False)]
     return np.asarray(e.numeric(numbered)).ravel(order="F").astype(int)
 
 
-def _spread(shape: tuple[int, ...], whole: tuple[int, ...]) -> np.ndarray:
+def spread(shape: tuple[int, ...], whole: tuple[int, ...]) -> np.ndarray:
     """The entry of an argument of this shape that each entry of the whole is made of."""
     return np.broadcast_to(labels(shape), whole).ravel(order="F")
 
 
-def _flat(e: Any) -> np.ndarray:
+def flat_number(e: Any) -> np.ndarray:
+    """The entries of a constant, column by column."""
     value = e.value
     value = value.toarray() if sp.issparse(value) else np.asarray(value, dtype=float)
     return value.ravel(order="F")
@@ -428,7 +429,7 @@ def _flat(e: Any) -> np.ndarray:
 
 def _numbers(e: Any, at: np.ndarray) -> cp.Expression:
     if not e.parameters():
-        return cp.Constant(_flat(e)[at])
+        return cp.Constant(flat_number(e)[at])
     flat = cp.reshape(e, (1,), order="F") if e.shape == () else cp.vec(e, order="F")
     return flat[at]
 

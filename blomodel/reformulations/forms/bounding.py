@@ -36,7 +36,7 @@ from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.solvers.branching.scip import ScipProgram
-from blomodel.solvers.branching.scip_expressions import Formula, UntranslatableError, is_number
+from blomodel.solvers.branching.scip_expressions import Formula, check_words, is_number
 from blomodel.solvers.branching.steep import stays_in_range
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.kinks import rows_for_kinks
@@ -167,6 +167,16 @@ class BoundingProblem:
             self._add_conditions(program, rows)
         else:
             program.at_most_zero(rows)
+
+    def check(self) -> None:
+        """Raise an ``UntranslatableError`` where the relaxation cannot be stated for SCIP."""
+        model = self.stated
+        tapes = [model.upper_in.tape, model.upper_eq.tape, model.lower_in.tape, model.lower_eq.tape]
+        if model.conditions.multipliers_are_unknowns and self.has_conditions:
+            tapes.append(model.lagrangian_gradient)
+        for tape in (*tapes, model.f):
+            if tape is not None:
+                check_words(tape)
 
     def _add_pairs(self, program: ScipProgram, rows: list[Formula]) -> None:
         """Pairs of a row and a multiplier that y holds."""
@@ -335,9 +345,7 @@ def why_no_bounds(model: Model) -> str | None:
     if model.upper_in.spectral or model.lower_in.spectral:
         return "it has matrix inequalities"
     try:
-        BoundingProblem(model, np.zeros(model.p.size)).program()
-    except UntranslatableError as error:
-        return str(error)
+        BoundingProblem(model, np.zeros(model.p.size)).check()
     except ModelError as error:
         return str(error)
     return None

@@ -1,0 +1,108 @@
+"""Many equal followers are compiled as one, and nothing of the answer changes."""
+
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import blomodel as bm
+from blomodel.basics import limits
+
+PRODUCTS = 3
+
+
+def pricing(customers, quadratic=True):
+    """One price a product; each customer is a follower."""
+    random = np.random.default_rng(3)
+    worth, factor = random.uniform(1, 10, (customers, PRODUCTS)), random.uniform(0.5, 2, customers)
+    price, followers, revenue = cp.Variable(PRODUCTS, name="price"), [], 0
+    for k in range(customers):
+        buy = cp.Variable(PRODUCTS, name=f"buy{k}", nonneg=True)
+        gain = (worth[k] - price) @ buy
+        if quadratic:
+            gain -= factor[k] * cp.sum_squares(buy)
+        rows = [cp.sum(buy) <= 1 + k % 3]
+        followers.append(bm.Lower(cp.Maximize(gain), rows, variables=[buy], name=f"customer {k}"))
+        revenue += price @ buy
+    return bm.BilevelProblem(cp.Maximize(revenue), [price >= 0, price <= 10], followers)
+
+
+def _work(problem):
+    """Instructions of the compiled functions, and constraints."""
+    model = problem.model
+    tapes = (model.f, model.g, model.f_grad, model.lagrangian_gradient, model.lower_in.tape)
+    return sum(len(tape.nodes) for tape in tapes), len(model.lower_constraints)
+
+
+def test_more_followers_are_no_more_instructions():
+    assert _work(pricing(50)) == _work(pricing(20))
+
+
+def test_few_followers_stay_apart():
+    problem = pricing(5)
+    assert "equal parts together" not in str(problem.chain)
+    assert len(problem.model.lower_constraints) == 2 * 5
+
+
+def test_the_functions_are_the_same(monkeypatch):
+    together = pricing(20)
+    together.plain_chain  # noqa: B018 - made before the limit moves
+    monkeypatch.setattr(limits, "SEPARATE_PARTS", limits.Limit(10**9, "", ""))
+    apart = pricing(20)
+    assert len(apart.plain_model.lower_constraints) > len(together.plain_model.lower_constraints)
+    random = np.random.default_rng(0)
+    x, y, p = random.uniform(0, 10, PRODUCTS), random.uniform(0, 1, 20 * PRODUCTS), np.empty(0)
+    models = [together.plain_model, apart.plain_model]
+    for tapes in ([m.f for m in models], [m.g for m in models], [m.f_grad for m in models]):
+        np.testing.assert_allclose(tapes[0](x, y, p), tapes[1](x, y, p), rtol=1e-12)
+    rows = [np.sort(m.lower_in.values(x, y, p)) for m in models]
+    np.testing.assert_allclose(rows[0], rows[1], atol=1e-12)
+    np.testing.assert_allclose(models[0].y_bounds[0], models[1].y_bounds[0])
+
+
+def test_multipliers_go_back_to_the_rows_that_were_stated():
+    problem = pricing(20)
+    problem.solve(method="phi-descent", max_iterations=2)
+    price = problem.levels.upper[0].value
+    for number, follower in enumerate(problem.followers):
+        (buy,) = follower.variables
+        own = cp.Variable(PRODUCTS, nonneg=True)
+        random = np.random.default_rng(3)
+        worth, factor = random.uniform(1, 10, (20, PRODUCTS)), random.uniform(0.5, 2, 20)
+        row = cp.sum(own) <= 1 + number % 3
+        gain = (worth[number] - price) @ own - factor[number] * cp.sum_squares(own)
+        cp.Problem(cp.Maximize(gain), [row]).solve(solver=cp.CLARABEL)
+        np.testing.assert_allclose(buy.value, own.value, atol=1e-5)
+        found = follower.constraints[0].dual_value
+        assert float(np.squeeze(found)) == pytest.approx(float(row.dual_value), abs=1e-3)
+
+
+def test_rows_of_a_loop_are_one():
+    x, y = cp.Variable(20, name="x"), cp.Variable(20, name="y")
+    rows = [y[k] >= x[k] for k in range(20)]
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y)), rows, variables=[y])
+    upper = [x[k] <= 0.1 * k for k in range(20)]
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), upper, lower)
+    assert len(problem.model.lower_constraints) == 1
+    np.testing.assert_allclose(problem.model.x_bounds[1], 0.1 * np.arange(20))
+    assert problem.solve() == pytest.approx(
+        np.sum(np.minimum(0.1 * np.arange(20) - 1, 0) ** 2), abs=1e-5
+    )
+
+
+def test_named_rows_keep_their_names():
+    y = cp.Variable(20, name="y")
+    x = cp.Variable(name="x")
+    rows = [(y[k] >= x).set_label(f"row {k}") for k in range(20)]
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y)), rows, variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum(y)), [x >= 0, x <= 1], lower)
+    assert len(problem.model.lower_constraints) == 20
+
+
+def test_explain_at_size():
+    problem = pricing(400, quadratic=False)
+    began = time.process_time()
+    text = problem.explain()
+    assert time.process_time() - began < 8  # about 0.7 s on a quiet machine; one by one 5 s
+    assert "equal parts together" in text and "'customer 0'" in text
