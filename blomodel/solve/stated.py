@@ -31,8 +31,8 @@ from blomodel.solve.starts import UserStart
 from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
 from blomodel.transformations.chain import Chain
-from blomodel.transformations.followers import JoinFollowers
 from blomodel.transformations.equal_parts import EqualPartsTogether
+from blomodel.transformations.followers import JoinFollowers
 from blomodel.transformations.kinked_rows import RowsWithoutKinks
 from blomodel.transformations.multipliers import MultipliersInAnswer
 from blomodel.transformations.transformation import Transformation

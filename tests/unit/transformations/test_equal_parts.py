@@ -89,6 +89,8 @@ def test_rows_of_a_loop_are_one():
     assert problem.solve() == pytest.approx(
         np.sum(np.minimum(0.1 * np.arange(20) - 1, 0) ** 2), abs=1e-5
     )
+    duals = [0.0 if constraint.dual_value is None else constraint.dual_value for constraint in upper]
+    np.testing.assert_allclose(duals[2:10], 2 * (1 - 0.1 * np.arange(2, 10)), atol=1e-3)
 
 
 def test_named_rows_keep_their_names():
