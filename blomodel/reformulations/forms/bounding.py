@@ -36,8 +36,9 @@ from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.solvers.branching.scip import ScipProgram
-from blomodel.solvers.branching.scip_expressions import Formula, check_words, is_number
+from blomodel.solvers.branching.scip_expressions import Formula, is_number
 from blomodel.solvers.branching.steep import stays_in_range
+from blomodel.solvers.branching.words import check_words
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.kinks import rows_for_kinks
 

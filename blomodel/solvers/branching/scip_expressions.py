@@ -7,7 +7,7 @@ what it has no word for is refused by name, since a guess could end up in a proo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,6 @@ from blomodel.kernels import machine as op
 Formula = Any  # a number or an expression of pyscipopt
 MOST_TERMS = 3000  # of a product that is multiplied out; beyond it the product stays one
 MOST_FACTORS = 3  # of a product that is one formula
-# Functions of two operands and of runs that have a counterpart.
-_WORDS_FOR_TWO = frozenset(
-    (op.ADD, op.SUB, op.MUL, op.DIV, op.POWER, op.MAXIMUM, op.MINIMUM, op.REL_ENTR)
-)
-_WORDS_FOR_RUNS = frozenset((op.SUM, op.NORM, op.SEGMENT_MAX, op.CUMSUM))
 PRODUCTS = frozenset((op.MUL, op.DIV, op.MATMUL, op.POWER))
 WAVES = frozenset((op.SIN, op.COS, op.TAN))
 # SCIP 10 takes some tangents of a sine for estimators of it that are none: where it stands at the end
@@ -102,69 +97,6 @@ def node_formulas(
     return known
 
 
-def check_words(tape: Tape, numbers: Collection[str] = ("p",)) -> None:
-    """Raise what ``formulas`` would raise, without a formula for each entry.
-
-    Parameters
-    ----------
-    tape : Tape
-    numbers : collection of str
-        The blocks that are numbers; the entries of all others are variables.
-
-    Raises
-    ------
-    UntranslatableError
-        Where a function has no counterpart.
-    """
-    moves: list[np.ndarray] = []  # of each node: which entries hold a variable
-    for node in tape.nodes:
-        if node.op == op.INPUT:
-            moves.append(np.full(node.size, tape.input_names[node.data] not in numbers))
-        elif node.op == op.CONSTANT:
-            moves.append(np.zeros(node.size, dtype=bool))
-        else:
-            args = [moves[arg] for arg in node.args]
-            if np.any(np.concatenate(args)) and not _has_word(node.op):
-                raise _refuse(node.op)
-            moves.append(np.broadcast_to(_MOVES(node, args), node.size))
-
-
-def _has_word(opcode: int) -> bool:
-    """Whether an instruction can be a formula where it holds variables."""
-    known = (op.FILL, op.FREEZE, op.SELECT, op.MATMUL, op.SPARSE)
-    return opcode in known or opcode in _UNARY or opcode in _WORDS_FOR_TWO or opcode in _WORDS_FOR_RUNS
-
-
-def _move_selected(node: Node, args: list[np.ndarray]) -> np.ndarray:
-    source, target = node.data
-    chosen = np.concatenate(args)[source]
-    return chosen if target is None else np.bincount(target, chosen, minlength=node.size) > 0
-
-
-def _move_products(node: Node, args: list[np.ndarray]) -> np.ndarray:
-    matrix, columns = node.data
-    parts = args[0].reshape(columns, -1).astype(float)
-    return np.concatenate([(matrix.csr != 0) @ part > 0 for part in parts])
-
-
-def _move_runs(node: Node, args: list[np.ndarray]) -> np.ndarray:
-    count, length, _ = node.data
-    return np.repeat(args[0].reshape(count, length).any(axis=1), node.size // count)
-
-
-_MOVES = Rules[np.ndarray](
-    purpose="the check of words for SCIP",
-    unary=first_operand,
-    binary=lambda node, args: args[0] | args[1],
-    fill=first_operand,
-    freeze=first_operand,
-    select=_move_selected,
-    matmul=lambda node, args: np.array([np.concatenate(args).any()]),
-    sparse=_move_products,
-    segments=_move_runs,
-)
-
-
 def is_number(value: Formula) -> bool:
     """Whether a formula holds no variable."""
     return isinstance(value, float | int)
@@ -197,7 +129,8 @@ def _repeated(values: list[Formula], size: int) -> list[Formula]:
     return values * size if len(values) == 1 and size != 1 else values
 
 
-def _refuse(opcode: int) -> UntranslatableError:
+def refuse(opcode: int) -> UntranslatableError:
+    """The error for an instruction without a counterpart."""
     name = op.NAMES[opcode].lower().replace("_", " ")
     return UntranslatableError(f"SCIP has no word for the function {name!r}")
 
@@ -299,7 +232,7 @@ def _atanh(value: Formula) -> Formula:
     return 0.5 * _log(_divide(1.0 + value, 1.0 - value))
 
 
-_UNARY: dict[int, Callable[[Formula], Formula]] = {
+UNARY: dict[int, Callable[[Formula], Formula]] = {
     op.NEG: lambda a: -a,
     op.EXP: _exp,
     op.LOG: _log,
@@ -321,13 +254,13 @@ _UNARY: dict[int, Callable[[Formula], Formula]] = {
 
 
 def _unary(opcode: int, value: Formula) -> Formula:
-    if opcode in _UNARY:
+    if opcode in UNARY:
         if opcode == op.ENTR and is_number(value) and value == 0.0:
             return 0.0
-        return _UNARY[opcode](value)
+        return UNARY[opcode](value)
     if is_number(value) and opcode == op.SIGN:
         return float(np.sign(value))
-    raise _refuse(opcode)
+    raise refuse(opcode)
 
 
 def _binary(opcode: int, a: Formula, b: Formula) -> Formula:
@@ -350,7 +283,7 @@ def _binary(opcode: int, a: Formula, b: Formula) -> Formula:
             return a / b if a else 0.0
         if opcode == op.GREATER_EQUAL:
             return float(a >= b)
-    raise _refuse(opcode)
+    raise refuse(opcode)
 
 
 def _largest(a: Formula, b: Formula, sign: float) -> Formula:
@@ -458,7 +391,7 @@ def _runs(node: Node, values: list[Formula]) -> list[Formula]:
             steps = [_sum(ordered[: end + 1]) for end in range(length)]
             sums += steps[::-1] if k else steps
         return sums
-    raise _refuse(node.op)
+    raise refuse(node.op)
 
 
 def _matmul(node: Node, left: list[Formula], right: list[Formula]) -> list[Formula]:

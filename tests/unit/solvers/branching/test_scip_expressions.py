@@ -8,7 +8,7 @@ from blomodel.kernels import machine as op
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.solvers.branching.scip import ScipProgram
-from blomodel.solvers.branching.scip_expressions import UntranslatableError, check_words, formulas
+from blomodel.solvers.branching.scip_expressions import UntranslatableError, formulas
 from tests.unit.compiler.passes.test_instructions import POINT, SIZE, example
 
 pytest.importorskip("pyscipopt")
@@ -35,7 +35,6 @@ def values_by_scip(tape, inputs):
 @pytest.mark.parametrize("opcode", sorted(set(op.NAMES) - MASKS - {op.WIDTH} - {op.INPUT, op.CONSTANT}))
 def test_every_instruction_has_the_machines_value(opcode):
     tape = example(opcode)
-    check_words(tape)
     found = values_by_scip(tape, {"x": [1.0], "y": POINT, "p": [1.0]})
     assert found == pytest.approx(tape([1.0], POINT, [1.0]), abs=1e-6)
 
@@ -47,9 +46,6 @@ def test_what_has_no_word_is_refused_by_name(opcode):
     name = op.NAMES[opcode].lower().replace("_", " ")
     with pytest.raises(UntranslatableError, match=name):
         formulas(example(opcode), {"x": [1.0], "y": y, "p": [1.0]})
-    with pytest.raises(UntranslatableError, match=name):
-        check_words(example(opcode), numbers=("x", "p"))
-    check_words(example(opcode), numbers=("x", "y", "p"))
 
 
 def test_an_expression_of_cvxpy():
