@@ -60,11 +60,12 @@ def game(seed):
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
+    "seed",
+    [0, 1, 8, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (*range(2, 8), 9, 10, 11))],
 )
 def test_the_best_equilibrium_is_found_and_proven(seed):
     problem, best, answers = game(seed)
-    value = problem.solve("global")
+    value = problem.solve()
     assert problem.status == "optimal"
     assert value <= best + 2e-4 * (1 + abs(best))
     assert problem.certificate.bound <= best + 1e-6 * (1 + abs(best))

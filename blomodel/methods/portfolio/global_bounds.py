@@ -48,7 +48,8 @@ class GlobalBounds(Step):
     def consider(cls, situation: Situation) -> GlobalBounds | Omission | None:
         """For everything that can be stated for SCIP; large problems later than small ones."""
         model = situation.model
-        if model.x.size == 0 or (cls is GlobalBounds and situation.objective is not None):
+        is_exact = model.is_convex_below and situation.objective is not None
+        if model.x.size == 0 or (cls is GlobalBounds and is_exact):
             return None  # nothing to search, or the tree comes first
         if not is_installed():
             return Omission(cls.name, "SCIP is not installed (pip install pyscipopt)")
@@ -61,7 +62,6 @@ class GlobalBounds(Step):
             reason = why_no_bounds(model)
             if reason is not None:
                 return Omission(cls.name, reason)
-        is_exact = model.is_convex_below and situation.objective is not None
         return cls(situation.size, first, is_exact)
 
     @property

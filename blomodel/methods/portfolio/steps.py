@@ -214,4 +214,6 @@ class CutsAlone(Step):
         is_sampled = limits.SAMPLED_VARIABLES.allows(run.model.x.size) and not self.is_alone
         n_starts = FEW_CUT_STARTS if is_sampled else CUT_STARTS
         ValueCuts(n_starts=n_starts * 2**level).run(run)
-        return Outlook.SETTLED if self.is_alone or not run.model.x.size else Outlook.MORE
+        if not run.model.x.size:
+            return Outlook.SETTLED
+        return Outlook.DONE if self.is_alone else Outlook.MORE  # bounds may still follow

@@ -174,7 +174,7 @@ class Bounding:
     def source(self) -> str:
         """What the bound rests on, for a person."""
         what = "both levels' constraints"
-        if self.problem.has_conditions:
+        if self.problem.has_conditions or not self.problem.stated.conditions.multipliers_are_unknowns:
             what = "the lower level's optimality conditions"
         if self.points:
             what += f" and {len(self.points)} lower point{'s' if len(self.points) > 1 else ''}"

@@ -22,17 +22,19 @@ def coordination():
     return problem, x, a, b
 
 
-def test_the_upper_level_takes_the_equilibrium_it_likes():
+@pytest.mark.parametrize("method", ["auto", "global"])
+def test_the_upper_level_takes_the_equilibrium_it_likes(method):
     pytest.importorskip("pyscipopt")
     problem, x, a, b = coordination()
     # At (1, 1): (x - 1)^2 - 1 + 0.1 x, least at x = 0.95; at (0, 0): x^2 + 0.1 x, least 0.
-    assert problem.solve("global") == pytest.approx(0.0025 - 1 + 0.095, abs=1e-4)
+    assert problem.solve(method) == pytest.approx(0.0025 - 1 + 0.095, abs=1e-4)
     assert problem.status == "optimal"
     assert [float(a.value), float(b.value)] == pytest.approx([1, 1], abs=1e-6)
     certificate = problem.certificate
     assert max(certificate.follower_gaps.values()) <= 1e-7
     assert certificate.lower_is_unique is False
-    assert any("another equilibrium" in reason for reason in certificate.reasons)
+    assert "the game has another equilibrium at this x: a = 0, b = 0" in certificate.reasons
+    assert "gap of 'one'" in str(certificate) and "gap of 'two'" in str(certificate)
 
 
 def test_both_equilibria_are_seen():
