@@ -15,8 +15,14 @@ from blomodel.methods.search.piece_tree import piece_tree
 
 WORK = 300_000  # nodes of the first level, times the unknowns of each
 CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
-HOPEFUL = 0.1  # share of the gap that a level must close for a proof to be in sight
+IN_SIGHT = 4  # levels: a proof that would take the nodes of more of them is not in sight
+PORTIONS = (
+    0.25,
+    0.25,
+    0.5,
+)  # of a level's nodes, after each of which the pace of the bound is looked at
 TRIAL, TRIAL_HOPEFUL = 0.1, 0.03  # share of the first level's nodes in a trial, and of the gap
+TRIAL_PORTIONS = (0.3, 0.7)  # of its nodes; after the first, half the pace will do
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
 
 
@@ -59,16 +65,25 @@ class Tree(Step):
         return min(MOST_NODES, max(FEWEST_NODES, WORK // max(self.size, 1)))
 
     def run(self, run: Run, level: int) -> Outlook:
-        """Branch until the bound meets the value, or the nodes of this level are used up."""
-        tree, before = piece_tree(run), _gap(run)
-        if tree.go_on(run, self.first_nodes * 2**level):
-            return Outlook.SETTLED
-        tree.is_slow = _gap(run) > (1 - HOPEFUL) * before
-        return Outlook.DONE if tree.has_ended else Outlook.MORE
+        """Branch until the bound meets the value, or the nodes of this level are used up.
+
+        Where no proof is in sight it ends sooner, as long as other steps may use the effort better.
+        """
+        tree = piece_tree(run)
+        tree.is_slow = False
+        for portion in PORTIONS:
+            if tree.go_on(run, max(1, int(portion * self.first_nodes * 2**level))):
+                return Outlook.SETTLED
+            if tree.has_ended:
+                return Outlook.DONE
+            if (level == 0 or is_confirmed(run)) and not self.has_hope(run):
+                break
+        return Outlook.MORE
 
     def has_hope(self, run: Run) -> bool:
-        """Whether the last level has brought the bound nearer; each costs twice the one before."""
-        return not piece_tree(run).is_slow
+        """Whether a proof is in sight: at its pace the tree would end within a few levels' nodes."""
+        tree = piece_tree(run)
+        return not tree.is_slow and tree.projected_nodes(run) <= self.first_nodes * 2**IN_SIGHT
 
 
 @dataclass(frozen=True)
@@ -145,10 +160,13 @@ class TreeAfterSearch(Tree):
         """The same; where nodes are dear and the best point is confirmed, a trial tells if they pay."""
         if level == 0 and not self.is_linear and is_confirmed(run):
             tree, before = piece_tree(run), _gap(run)
-            if tree.go_on(run, max(1, int(TRIAL * self.first_nodes))):
-                return Outlook.SETTLED
-            tree.is_slow = _gap(run) > (1 - TRIAL_HOPEFUL) * before
-            if tree.is_slow:
+            for portion, due in zip(TRIAL_PORTIONS, (0.5 * TRIAL_PORTIONS[0], 1.0), strict=True):
+                if tree.go_on(run, max(1, int(portion * TRIAL * self.first_nodes))):
+                    return Outlook.SETTLED
+                tree.is_slow = _gap(run) > (1 - due * TRIAL_HOPEFUL) * before
+                if tree.is_slow:
+                    return Outlook.MORE
+            if not self.has_hope(run):
                 return Outlook.MORE
         return super().run(run, level)
 

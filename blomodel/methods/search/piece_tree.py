@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from blomodel.basics import limits
@@ -17,6 +19,7 @@ from blomodel.text.shorten import counted
 PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
 SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
 GAP = 1e-8  # relative difference of value and bound at which the tree ends
+SETTLED_IN = 24  # nodes before which the pace of the bound says nothing of what follows
 
 
 class PieceTree:
@@ -39,7 +42,8 @@ class PieceTree:
         self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
         self.tree.begin(self.pieces.free_sides)
         self.has_ended = False
-        self.is_slow = False  # whether its bound has come to move so little that no proof is in sight
+        self.is_slow = False  # whether a trial has shown that its bound hardly moves
+        self.trail: list[tuple[int, float]] = []  # nodes, and the bound after so many
 
     def go_on(self, run: Run, nodes: float, *, uses_best: bool = True) -> bool:
         """Look at so many further nodes; True when the problem is settled.
@@ -72,6 +76,22 @@ class PieceTree:
         run.check_limits()
         return self.has_ended and self._is_proven(run)
 
+    def projected_nodes(self, run: Run) -> float:
+        """How many nodes a proof would take in all, if the bound goes on as over the last doubling.
+
+        A tree must look at about twice as many nodes for each further pair that it decides everywhere,
+        so that the bound rises by about as much with each doubling of the nodes; rather more in the end.
+        """
+        best, (now, bound) = run.best(), self.trail[-1] if self.trail else (0, -np.inf)
+        earlier = [each for each in self.trail if SETTLED_IN <= each[0] <= now / 2]
+        if best is None or not earlier or not np.isfinite(earlier[-1][1]):
+            return float(now)  # nothing is known yet
+        before, lower_bound = earlier[-1]
+        pace = (bound - lower_bound) / math.log2(now / before)
+        gap = best.value - self.exact.constant - bound
+        doublings = gap / pace if pace > 0 else math.inf
+        return now * 2.0**doublings if doublings < 60 else math.inf
+
     def _is_proven(self, run: Run) -> bool:
         """Whether the tree ended at a point that the run accepts."""
         best = run.best()
@@ -81,6 +101,7 @@ class PieceTree:
         return best.value <= run.bound + run.tolerance * (1 + abs(best.value))
 
     def _record_bound(self, run: Run) -> None:
+        self.trail.append((self.tree.nodes, self.tree.bound))
         bound = self.exact.constant + self.tree.bound
         nodes = counted(self.tree.nodes, "node")
         run.raise_bound(bound, f"branch and bound over KKT pieces, {nodes}", SAFE)

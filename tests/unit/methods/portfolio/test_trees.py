@@ -96,3 +96,19 @@ def test_a_tree_that_hardly_moves_is_given_up_where_the_best_is_confirmed():
     assert step.has_hope(run)
     piece_tree(run).is_slow = True
     assert not step.has_hope(run)
+
+
+@pytest.mark.parametrize(
+    ("paces", "expected"), [((3.0, 3.0), 1024), ((9.0, 3.0), 1024), ((3.0, 0.0), np.inf)]
+)
+def test_the_nodes_of_a_proof_are_projected_from_the_last_doubling(paces, expected):
+    problem = sellers("QP")
+    run = Run(problem.model, np.zeros(0), None, 1e-6, 0)
+    tree = piece_tree(run)
+    assert tree.projected_nodes(run) == 0  # nothing is known, so that there is hope
+    x = np.array([1.0, 1.0])
+    best = run.propose(x, problem.model.lower_program.solve(x, np.zeros(0)).y, "a point")
+    top = best.value - tree.exact.constant  # three doublings of the last pace above the bound
+    bounds = np.cumsum([top - 9.0 - sum(paces), *paces])
+    tree.trail = list(zip((32, 64, 128), bounds, strict=True))
+    assert tree.projected_nodes(run) == pytest.approx(expected)
