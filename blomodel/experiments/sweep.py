@@ -175,7 +175,7 @@ def sweep(
     >>> limit = cp.Parameter(name="limit", value=1.0)
     >>> lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= limit], variables=[y])
     >>> problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - 2) ** 2), [0 <= x, x <= 3], lower)
-    >>> [round(value, 4) for value in bm.sweep(problem, {"limit": [0, 1, 2, 3]}).values]
+    >>> [round(float(value), 4) for value in bm.sweep(problem, {"limit": [0, 1, 2, 3]}).values]
     [4.0, 1.0, 0.0, 0.0]
     """
     chosen = {_parameter(problem, key): _choices(key, given) for key, given in values.items()}

@@ -53,6 +53,7 @@ ORDER = (
     "comparison",
     "problems",
     "experiments",
+    "sklearn",
     "",
     "cli",
     "__main__",
