@@ -12,7 +12,7 @@ variable is larger than its range allows, whatever small coefficients it has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -59,12 +59,20 @@ class Magnitudes:
         The same when variables are counted in their own sizes.
     odd : Odd or None
         The coefficient that is then farthest from the others of its row; None without rows.
+    lines : tuple
+        Rows of each kind, linearised in two places.
     """
 
     variables: np.ndarray
     rows: tuple[np.ndarray, ...]
     scaled_rows: tuple[np.ndarray, ...]
     odd: Odd | None = None
+    lines: tuple[tuple[_Line, _Line], ...] = field(default=(), repr=False)
+
+    def with_variables(self, sizes: np.ndarray) -> Magnitudes:
+        """The same with other sizes of variables."""
+        scaled = tuple(_row_sizes(pair, sizes) for pair in self.lines)
+        return replace(self, variables=sizes, scaled_rows=scaled)
 
 
 def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes | None:
@@ -100,7 +108,7 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     both = list(zip(lines, beside, strict=True))
     scaled = tuple(_row_sizes(pair, sizes) for pair in both)
     as_stated = tuple(_row_sizes(pair, np.zeros(n_z)) for pair in both)
-    return Magnitudes(sizes, as_stated, scaled, _oddest(lines, sizes, scaled))
+    return Magnitudes(sizes, as_stated, scaled, _oddest(lines, sizes, scaled), tuple(both))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,9 @@ r"""Variables, rows and objectives in units of their own, where what was stated 
 A row times 1e-6 looks satisfied to every tolerance, a variable counted in millionths looks like zero.
 Where sizes (see ``magnitudes``) are far from one, variables are replaced, :math:`z_j = c_j z_j'`, rows
 multiplied and objectives divided, all by powers of two, which change no digit. Other models stay as they
-are. A multiplier comes back as :math:`t_g r_i \lambda_i'`.
+are. A multiplier comes back as :math:`t_g r_i \lambda_i'`. Where the lower answer holds multipliers,
+that is their unit, and the equations that say that y is stationary are counted in :math:`t_g / c_j`: so
+the level is the one that its primal level in these units would have given.
 """
 
 from __future__ import annotations
@@ -47,15 +49,15 @@ class FittingScales(Transformation):
 
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
-        is_out = bool(model.statement.partners or model.statement.integers)
+        is_out = bool(model.statement.is_equilibrium or model.statement.integers)
         self.found = None if is_out else find_magnitudes(model, p, ordinary=FAR)
 
     def obstacle(self, statement: Statement) -> str | None:
         """Some variable or row must be far from a size of one."""
         if statement.integers:
             return "some variables are whole numbers, which have no other unit"
-        if statement.partners:
-            return "the answer holds multipliers, which are in the units that were stated"
+        if statement.is_equilibrium:
+            return "the answer holds multipliers of several objectives, each in a unit of its own"
         if self.found is None or not _is_far(self.found):
             return "variables and rows are of order one"
         return None
@@ -64,8 +66,11 @@ class FittingScales(Transformation):
         """Both levels in the new units."""
         found = self.found
         assert found is not None
-        sizes = np.exp2(np.round(found.variables.clip(-FARTHEST, FARTHEST)))
-        of_f, of_g = objective_units(self.model, self.p, sizes)
+        primal, of_dual = None, None
+        if statement.partners:
+            found, primal, of_dual = _with_multipliers(self.model, self.p, found)
+        sizes = _powers(found.variables)
+        of_f, of_g = objective_units(self.model, self.p, sizes, primal)
         levels, n_x = statement.levels, statement.levels.x.size
         factors = dict(levels.x.unpack(sizes[:n_x])) | dict(levels.y.unpack(sizes[n_x:]))
         counted = {v: cp.Variable(v.shape, name=v.name()) for v in factors if np.any(factors[v] != 1.0)}
@@ -74,6 +79,8 @@ class FittingScales(Transformation):
         )
         above = _factors(statement.upper_constraints, self.model.upper_in, self.model.upper_eq, found, 0)
         below = _factors(statement.lower.constraints, self.model.lower_in, self.model.lower_eq, found, 2)
+        if of_dual is not None:
+            below[of_dual.position] = of_dual.factor
         after = statement.rewritten(substitute, counted)
         level = after.lower
         objective = type(level.objective)((1.0 / of_g) * level.objective.args[0])
@@ -128,6 +135,43 @@ class _Scaled(Applied):
     def invert_lower_value(self, value: float) -> float:
         """The lower objective in the stated units."""
         return self.of_g * value
+
+
+@dataclass(frozen=True, eq=False)
+class _DualRows:
+    """The constraint that says that y is stationary, and what to multiply it with."""
+
+    position: int
+    factor: np.ndarray
+
+
+def _powers(sizes: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp2(np.round(sizes.clip(-FARTHEST, FARTHEST))))
+
+
+def _with_multipliers(
+    model: Model, p: np.ndarray, found: Magnitudes
+) -> tuple[Magnitudes, np.ndarray, _DualRows | None]:
+    """Sizes with those of multipliers in the answer as they follow from rows and objective."""
+    statement, n_x = model.statement, model.x.size
+    stationary = next(p for p in statement.partners if p.is_stationarity)
+    entries = np.arange(model.y.size)
+    primal = np.concatenate([entries[model.y.slice_of(leaf)] for leaf in stationary.variables])
+    of_g = objective_units(model, p, _powers(found.variables), primal)[1]
+    sizes = found.variables.copy()
+    for partner in statement.partners:
+        if partner.is_stationarity:
+            continue
+        (multiplier,) = partner.variables
+        mine = n_x + entries[model.y.slice_of(multiplier)]
+        for rows, of_rows in zip((model.lower_in, model.lower_eq), found.scaled_rows[2:], strict=True):
+            if partner.position in rows.slices:
+                own = np.round(of_rows[rows.slices[partner.position]].clip(-FARTHEST, FARTHEST))
+                sizes[mine] = np.log2(of_g) - own
+    constraint = statement.lower.constraints[stationary.position]
+    factor = _powers(sizes[n_x + primal]) / of_g
+    dual = _DualRows(stationary.position, factor.reshape(constraint.shape, order="F"))
+    return found.with_variables(sizes), primal, dual
 
 
 def _is_far(found: Magnitudes) -> bool:

@@ -83,10 +83,13 @@ class _InUnits(Applied):
         return self.lower * value
 
 
-def objective_units(model: Model, p: np.ndarray, sizes: np.ndarray | None = None) -> tuple[float, float]:
+def objective_units(
+    model: Model, p: np.ndarray, sizes: np.ndarray | None = None, primal: np.ndarray | None = None
+) -> tuple[float, float]:
     """Powers of two by which to divide the upper and the lower objective; 1: nothing is to be done.
 
-    ``sizes``: units of the variables x, then y, if they are not counted in the stated ones.
+    ``sizes``: units of the variables x, then y, if they are not counted in the stated ones. ``primal``:
+    which entries of y tell of the lower objective, where others are its multipliers.
     """
     n_x, n_y = model.x.size, model.y.size
     sizes = np.ones(n_x + n_y) if sizes is None else sizes
@@ -100,7 +103,7 @@ def objective_units(model: Model, p: np.ndarray, sizes: np.ndarray | None = None
         for y in (0.0, 1.0, -1.0)
     ]
 
-    def unit(slope: Tape, part: slice) -> float:
+    def unit(slope: Tape, part: slice | np.ndarray) -> float:
         found = [np.abs(slope(x, y, p) * sizes)[part] for x, y in points]
         finite = [slopes for slopes in found if np.all(np.isfinite(slopes))]
         largest = np.max(finite, axis=0) if finite else np.zeros(0)
@@ -112,6 +115,8 @@ def objective_units(model: Model, p: np.ndarray, sizes: np.ndarray | None = None
         return float(2.0 ** np.round(np.log2(size))) if size < SMALL or size > LARGE else 1.0
 
     of_f = unit(model.f_grad, slice(0, n_x + n_y))
+    if primal is not None:
+        return of_f, unit(model.g_grad, n_x + primal)
     # Multipliers in the lower answer are in the units of the objective as it was stated.
     of_g = 1.0 if model.statement.partners else unit(model.g_grad, slice(n_x, n_x + n_y))
     return of_f, of_g

@@ -151,3 +151,33 @@ def test_a_lower_level_that_cannot_be_solved_is_told_with_advice(monkeypatch: An
     refused = bm.certify(problem, x=[0, 0], y=[0, 0, 0])
     assert not refused.accepted
     assert any("it stalls; 'y[0]' is about 1e+09" in reason for reason in refused.reasons)
+
+
+def capacity_market(y: float = 1.0, rows: float = 1.0, g: float = 1.0, x: float = 1.0) -> Any:
+    """A regulator wants a price of 3.2 by the capacity x of the cheaper of two generators."""
+    x_, y_ = cp.Variable(name="x"), cp.Variable(2, name="y")
+    capacity, power = x * x_, y * y_
+    balance = rows * cp.sum(power) == rows * 3.0
+    cost = g * (0.5 * cp.square(power[0]) + cp.square(power[1]) + power[0])
+    below = [balance, rows * power[0] <= rows * capacity, power >= 0]
+    lower = bm.Lower(cp.Minimize(cost), below, variables=[y_])
+    price = lower.multiplier(balance) * (rows / g)
+    f = cp.square(price + 3.2) + 0.1 * cp.square(capacity - 2)
+    problem = bm.BilevelProblem(cp.Minimize(f), [capacity >= 0, capacity <= 3], lower)
+    return problem, x_, balance
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("what", ["y", "rows", "g", "x"])
+def test_multipliers_above_in_other_units(what: str, unit: float) -> None:
+    """Below its capacity the price is -2 (3 - x): f is 4 (x - 1.4)^2 + 0.1 (x - 2)^2."""
+    best = (4 * 1.4 + 0.1 * 2) / 4.1
+    value = 4 * (best - 1.4) ** 2 + 0.1 * (best - 2) ** 2
+    units = {what: unit}
+    problem, x, balance = capacity_market(**units)
+    assert problem.solve() == pytest.approx(value, abs=1e-6)
+    assert problem.status == "optimal"
+    assert x.value * units.get("x", 1.0) == pytest.approx(best, abs=1e-4)
+    price = balance.dual_value * units.get("rows", 1.0) / units.get("g", 1.0)
+    assert price == pytest.approx(-2 * (3 - best), abs=1e-3)
+    assert problem.certificate.bound <= value + 1e-9
