@@ -148,7 +148,8 @@ def _convex_part(model: Model, p: np.ndarray) -> Bound | None:
     rows = [*model.upper_constraints, *model.lower_constraints]
     kept = [row for row in rows if row.is_dcp() and model.unproven_domain([row]) is None]
     left_out = len(rows) - len(kept)
-    source = f"{HIGH_POINT} without {left_out} rows that are not convex, by cvxpy and Clarabel"
+    what = "1 row that is" if left_out == 1 else f"{left_out} rows that are"
+    source = f"{HIGH_POINT} without {what} not convex, by cvxpy and Clarabel"
     return _solved(model, kept, source)
 
 
