@@ -92,7 +92,9 @@ def certify_point(
                 exact_y = judged.invert_y(point, point.y)
         tolerated = _tolerated(judged, checks, facts, tolerance, deadline)
         value = sign * checks.objective
-        if tolerated is not None and tolerated.is_bought(value) and adopts_exact_answer and unique:
+        may_adopt = adopts_exact_answer and unique and lower.y is not None
+        if tolerated is not None and tolerated.is_bought(value) and may_adopt:
+            assert lower.y is not None
             # The lower solve of the certificate's own may be nearer to the exact answer.
             exact = measure(judged, replace(point, y=lower.y), deadline, lower)
             is_exact = not tolerated.is_bought(sign * exact.objective)
