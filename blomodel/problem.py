@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from blomodel.declare.followers import Lower
-from blomodel.solve.asked import AskedProblem
+from blomodel.studies.answering import AnsweringProblem
 from blomodel.text.explanation import Explanation
 
 __all__ = ["BilevelProblem", "Lower", "read"]
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from blomodel.studies.sensitivity import Sensitivity
 
 
-class BilevelProblem(AskedProblem):
+class BilevelProblem(AnsweringProblem):
     """An upper level that decides x, knowing that the lower level answers with an optimal y.
 
     Among several optimal answers the one that suits the upper level is taken (the optimistic
