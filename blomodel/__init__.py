@@ -11,16 +11,15 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import typing as _typing
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
 from blomodel import _source_tree as _source_tree  # makes the kernels importable from a source tree
 from blomodel.errors import BlomodelError
 from blomodel.status import Status
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from blomodel import problems
     from blomodel.atoms import sigmoid
     from blomodel.certification.certificate import Certificate
@@ -86,7 +85,7 @@ _HOMES = {
 _PACKAGES = {"diagnostics": "studies.diagnostics", "problems": "problems"}
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _HOMES:
         return getattr(_importlib.import_module(f"blomodel.{_HOMES[name]}"), name)
     if name in _PACKAGES:

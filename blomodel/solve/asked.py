@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import cvxpy as cp
 
@@ -10,6 +10,7 @@ from blomodel.solve.stated import StatedProblem
 from blomodel.structure.finding import Finding
 
 if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
     from blomodel.structure.structure import Structure
 
 
@@ -22,7 +23,7 @@ class AskedProblem(StatedProblem):
         from blomodel.structure.structure import Structure
 
         self.check_data()
-        return Structure(self)
+        return Structure(cast("BilevelProblem", self))
 
     def constants(self) -> list[cp.Constant]:
         """The constants of both levels, as cvxpy's problems list them."""
@@ -84,5 +85,5 @@ class AskedProblem(StatedProblem):
 
     def _parts(self) -> list[cp.Expression]:
         """Objectives and constraints of both levels."""
-        levels = [self, *self.followers]
+        levels: list[Any] = [self, *self.followers]
         return [part for level in levels for part in (level.objective.args[0], *level.constraints)]

@@ -9,7 +9,7 @@ import copy
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import cvxpy as cp
 from cvxpy.constraints.constraint import Constraint
@@ -21,6 +21,7 @@ from blomodel.declare.nash import Nash
 from blomodel.errors import LevelWarning
 
 if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
     from blomodel.solve.stated import StatedProblem
 
     Problem = TypeVar("Problem", bound=StatedProblem)
@@ -82,7 +83,7 @@ def deep_copy(problem: Problem, memo: dict[int, Any]) -> Problem:
     _copy_values(_leaves(problem), _leaves(made))
     made.status, made.certificate = problem.status, problem._certificate
     if problem.solution is not None:
-        made.solution = replace(problem.solution, problem=made)
+        made.solution = replace(problem.solution, problem=cast("BilevelProblem", made))
     made.user_start = problem.user_start.of(dict(zip(problem.variables, made.variables, strict=True)))
     return made
 

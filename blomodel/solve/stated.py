@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import cvxpy as cp
 import numpy as np
@@ -40,6 +40,7 @@ from blomodel.transformations.transformation import Transformation
 if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
     from blomodel.model.model import Model
+    from blomodel.problem import BilevelProblem
 
 
 class StatedProblem:
@@ -91,7 +92,8 @@ class StatedProblem:
         self._rows = self._present_rows()
 
     def _present_rows(self) -> list[int]:
-        return [row.id for level in (self, *self.followers) for row in level.constraints]
+        stated = [self.constraints, *(follower.constraints for follower in self.followers)]
+        return [row.id for constraints in stated for row in constraints]
 
     def __getstate__(self) -> dict[str, Any]:
         return portable_state(self)
@@ -101,7 +103,8 @@ class StatedProblem:
         values = state.pop("values")
         vars(self).update(state)
         if self.solution is not None:
-            self.solution = replace(self.solution, problem=self)
+            whole = cast("BilevelProblem", self)
+            self.solution = replace(self.solution, problem=whole)
         self._derive()
         for leaf, value in zip(self.variables, values, strict=True):
             leaf.save_value(value)

@@ -25,7 +25,7 @@ def describe_direction(problem: BilevelProblem, x: np.ndarray, direction: np.nda
     held = np.flatnonzero(np.abs(stated) > 1e-9 * np.abs(stated).max(initial=1e-300))
     parts = []
     for sign, word in ((1.0, "+infinity"), (-1.0, "-infinity")):
-        names = block.entry_names(k for k in held if sign * stated[k] > 0)
+        names = block.entry_names(int(k) for k in held if sign * stated[k] > 0)
         if names:
             parts.append(f"{', '.join(names)} going to {word}")
     return " and ".join(parts) or "x going to infinity"

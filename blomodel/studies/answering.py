@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from blomodel.solve.asked import AskedProblem
 
 if TYPE_CHECKING:
+    from blomodel.problem import BilevelProblem
     from blomodel.studies.answers import LowerAnswer, LowerAnswers
 
 
@@ -48,7 +49,7 @@ class AnsweringProblem(AskedProblem):
         from blomodel.studies.answers import LowerAnswers, LowerFunctions, read_points
 
         points, is_single = read_points(self.levels, x, "answer")
-        functions = LowerFunctions(self)
+        functions = LowerFunctions(cast("BilevelProblem", self))
         found = tuple(functions.answer(point) for point in points)
         return found[0] if is_single else LowerAnswers(found)
 
@@ -91,7 +92,7 @@ class AnsweringProblem(AskedProblem):
         from blomodel.studies.answers import LowerFunctions, read_points
 
         points, is_single = read_points(self.levels, x, asked_by)
-        functions = LowerFunctions(self)
+        functions = LowerFunctions(cast("BilevelProblem", self))
         values = np.array([getattr(functions.answer(point), name) for point in points])
         found: Any = float(values[0]) if is_single else values
         if not has_gradient:

@@ -26,7 +26,7 @@ from blomodel.report.landscape import UpperView
 from blomodel.text.layout import array, columns, number
 
 if TYPE_CHECKING:
-    from blomodel.solve.stated import StatedProblem
+    from blomodel.problem import BilevelProblem
 
 TOLERANCE = 1e-6  # of the certificate of an answer
 ACTIVE = 1e-7  # relative slack at which a lower row counts as active
@@ -54,7 +54,7 @@ class LowerAnswer:
     value: float
     lower_value: float
     is_allowed: bool
-    _problem: StatedProblem = field(repr=False)
+    _problem: BilevelProblem = field(repr=False)
     _parameters: np.ndarray = field(repr=False)
 
     @property
@@ -139,7 +139,7 @@ class LowerAnswers(Sequence[LowerAnswer]):
 class LowerFunctions:
     """Evaluates y*, phi and v of one problem with the parameters' present values."""
 
-    def __init__(self, problem: StatedProblem) -> None:
+    def __init__(self, problem: BilevelProblem) -> None:
         problem.check_data()
         self.problem = problem
         self.model: Model = problem.plain_model  # whose vectors are the problem's own

@@ -139,7 +139,7 @@ def check_verbosity(verbose: Any) -> int:
     """The level of what is shown: 0 nothing, 1 a live line, 2 every step."""
     if isinstance(verbose, bool | np.bool_):
         return int(verbose)
-    if not isinstance(verbose, numbers.Integral) or not 0 <= verbose <= MOST_VERBOSE:
+    if not isinstance(verbose, numbers.Integral) or not 0 <= int(verbose) <= MOST_VERBOSE:
         raise UnknownSettingError(
             f"verbose = {verbose!r} does not fit; it must be False or 0 (silent), True or 1 (a line "
             "that tells the best point so far), or 2 (what will be tried, and every step)."
