@@ -124,7 +124,7 @@ class ConeData:
             counts = np.bincount(columns[upper], minlength=self.n)
             self._P = sp.csr_array(program.reduced_P.reduced_mat)[np.flatnonzero(upper)]
             self._P_index = (rows[upper], np.concatenate([[0], np.cumsum(counts)]))
-        self._cones = _cones(data["dims"])
+        self.cones = _cones(data["dims"])
         self._stages = stages(ProblemClass.CONIC, self.n, self.m)
         self.y, self.duals = self._read_inverse(chain, inverse, constraints, variables)
 
@@ -180,7 +180,7 @@ class ConeData:
         """
         P, q, A, b, _, _ = self.numbers(vector)
         q[self.y.positions] += linear
-        question = ConicQuestion(P, q, A, b, self._cones, accuracy, keeps_sparsity=True)
+        question = ConicQuestion(P, q, A, b, self.cones, accuracy, keeps_sparsity=True)
         asked = [] if preferred is None else [preferred]
         for solver in [*asked, *(solver for _, solver in self._stages)]:
             answer = solver.solve(question)
@@ -204,7 +204,7 @@ class ConeData:
             P = sp.csc_array((self.n, self.n))
         else:
             P = sp.csc_array((self._P @ vector, *self._P_index), shape=(self.n, self.n))
-        return P, costs[: self.n], A, b, self._cones, float(costs[self.n])
+        return P, costs[: self.n], A, b, self.cones, float(costs[self.n])
 
 
 def _is_believed(question: ConicQuestion, solver: InnerSolver, answer: Answer) -> bool:

@@ -32,7 +32,7 @@ from blomodel.programs.sequential import SequentialQuadratics
 from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
 from blomodel.solvers.cascade import describe
 from blomodel.solvers.choice import Preferred, count
-from blomodel.solvers.question import ProblemClass
+from blomodel.solvers.question import Cone, ProblemClass
 from blomodel.solvers.registry import InnerSolver
 from blomodel.text.shorten import shorten
 
@@ -97,6 +97,16 @@ class ConicProgram:
         if not self.problem.is_dpp():
             return None
         return ConeData(self.problem, self.constraints, self.hoister.variables())
+
+    @property
+    def cones(self) -> Sequence[Cone]:
+        """Those of the canonical form; none where Newton's method takes the place of cone solvers."""
+        if self.newton is not None:
+            return ()
+        if self.data is not None:
+            return self.data.cones
+        variables = self.hoister.variables()
+        return ConeData(self.problem, self.constraints, variables, ignore_dpp=True).cones
 
     # -- modelling ---------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from blomodel.programs.quadratic import QuadraticProgram
 from blomodel.programs.smooth_norms import SmoothedNorms
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.blocks import independent_parts
+from blomodel.solvers.question import Cone
 
 
 class ParametricProgram:
@@ -225,9 +226,9 @@ class ParametricProgram:
         return self._program.is_smooth
 
     @property
-    def cone_problem(self) -> cp.Problem | None:
-        """The cone program as cvxpy knows it; None for an LP or a QP."""
-        return getattr(self._program, "problem", None)
+    def cones(self) -> Sequence[Cone]:
+        """The cones of a cone program in cvxpy's canonical form; none where none is solved."""
+        return getattr(self._program, "cones", ())
 
     @property
     def served_by(self) -> str:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
+from blomodel.basics.spectra import diagonal_blocks, extreme_eigenvalues
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import jacobian, vjp
@@ -300,11 +301,17 @@ def smallest_eigenvalue(Q: sp.csc_array) -> float:
     n = Q.shape[0]
     if n == 0 or Q.nnz == 0:
         return 0.0
-    if limits.DENSE_EIGENVALUE.allows(n):
-        dense = Q.toarray()
-        return float(np.linalg.eigvalsh((dense + dense.T) / 2)[0])
-    start = np.random.default_rng(0).standard_normal(n)
-    return float(spl.eigsh(Q, 1, which="SA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
+    alone, blocks = diagonal_blocks(Q)
+    lowest = float(alone.min(initial=np.inf))
+    for block in blocks:
+        if limits.DENSE_EIGENVALUE.allows(block.shape[0]):
+            found = extreme_eigenvalues(block)[0]
+        else:
+            start = np.random.default_rng(0).standard_normal(block.shape[0])
+            options = {"which": "SA", "v0": start, "tol": 1e-6, "return_eigenvectors": False}
+            found = float(spl.eigsh(block, 1, **options)[0])
+        lowest = min(lowest, found)
+    return lowest
 
 
 def _most_concave_part(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
+from blomodel.basics.spectra import extreme_eigenvalues
 from blomodel.compiler.expressions.kinks import kinks
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jvp
@@ -88,26 +88,7 @@ def _spectrum(model: Model, tape: Tape, p: np.ndarray) -> tuple[float, float]:
     if not tape.depends_on("y"):
         return 0.0, 0.0
     found = hessian(tape, ("y",), (np.zeros(model.x.size), np.zeros(model.y.size), p))
-    return _extreme_eigenvalues(sp.csr_array(found))
-
-
-def _extreme_eigenvalues(matrix: sp.csr_array) -> tuple[float, float]:
-    """The smallest and the largest eigenvalue, block by block where variables never meet."""
-    matrix.eliminate_zeros()
-    count, of_variable = connected_components(matrix, directed=False)
-    order = np.argsort(of_variable, kind="stable")
-    blocks = np.split(order, np.searchsorted(of_variable[order], np.arange(1, count)))
-    lowest, largest = np.inf, -np.inf
-    alone = np.concatenate([block for block in blocks if len(block) == 1] or [np.empty(0, int)])
-    if alone.size:
-        diagonal = matrix.diagonal()[alone]
-        lowest, largest = float(diagonal.min()), float(diagonal.max())
-    for block in blocks:
-        if len(block) > 1:
-            part = matrix if len(block) == matrix.shape[0] else matrix[block][:, block]
-            values = np.linalg.eigvalsh(part.toarray())
-            lowest, largest = min(lowest, float(values[0])), max(largest, float(values[-1]))
-    return lowest, largest
+    return extreme_eigenvalues(sp.csr_array(found))
 
 
 def _sum_of_parts(model: Model, p: np.ndarray) -> StrongConvexity | None:

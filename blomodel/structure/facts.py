@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from blomodel.declare.followers import Lower, follower_name
 from blomodel.errors import ModelError, NonconvexLowerError
 from blomodel.model.model import Model
 from blomodel.programs.objective import summands
+from blomodel.solvers.question import Cone, ConeKind
 from blomodel.structure.curvature import StrongConvexity
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
@@ -122,7 +124,7 @@ def lower_class_fact(model: Model) -> Fact:
         return Fact(name, f"{kind}, not known to be convex", _first_sentence(str(error)))
     if program.kind != "conic":
         return Fact(name, program.kind, program.reason)
-    cones = _cones(program.cone_problem)
+    cones = _cones(program.cones)
     value = f"convex, {' and '.join(cones)}" if cones else "convex"
     return Fact(name, value, program.reason)
 
@@ -132,15 +134,14 @@ def _first_sentence(text: str) -> str:
     return text.split("; ")[0].split(". ")[0]
 
 
-def _cones(problem: cp.Problem) -> list[str]:
-    """The cones of cvxpy's canonical form."""
-    data, _, _ = problem.get_problem_data(cp.CLARABEL, ignore_dpp=True, solver_opts={})
-    dims = data["dims"]
+def _cones(cones: Sequence[Cone]) -> list[str]:
+    """How many cones there are of each kind that has a name."""
+    found = Counter(cone.kind for cone in cones)
     counted = {
-        "second-order": len(dims.soc),
-        "exponential": int(dims.exp),
-        "semidefinite": len(dims.psd),
-        "power": len(dims.p3d) + len(getattr(dims, "pnd", ())),
+        "second-order": found[ConeKind.SECOND_ORDER],
+        "exponential": found[ConeKind.EXPONENTIAL],
+        "semidefinite": found[ConeKind.SEMIDEFINITE],
+        "power": found[ConeKind.POWER] + found[ConeKind.GENERAL_POWER],
     }
     return [f"{count} {name} cone{'s' if count > 1 else ''}" for name, count in counted.items() if count]
 

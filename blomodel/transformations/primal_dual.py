@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.spectra import extreme_eigenvalues
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.lowering import lower
@@ -63,7 +64,7 @@ class _Coefficients:
         self._c = lower([row.expression for row in rows], self._blocks) if rows else None
         self._check()
         self.Q = sp.csc_array(hessian(self._g, ("y",), self._origin))
-        lowest = np.linalg.eigvalsh(self.Q.toarray()).min(initial=0.0)
+        lowest = min(extreme_eigenvalues(self.Q)[0], 0.0)
         if lowest < -1e-9 * (1 + np.abs(self.Q.data).max(initial=0)):
             raise ModelError(
                 f"The lower objective {shorten(level.objective.args[0])!r} is not convex in the lower "

@@ -202,3 +202,14 @@ def test_bounds_are_read_off_the_rows():
     low, high = problem.model.x_bounds
     np.testing.assert_allclose(low, [-np.inf, -1])
     np.testing.assert_allclose(high, [1.5, 5])
+
+
+def test_a_lower_level_left_to_newton_has_no_cones_to_count():
+    random = np.random.default_rng(0)
+    data, classes = random.standard_normal((300, 80)), np.sign(random.standard_normal(300))
+    x, w = cp.Variable(name="x"), cp.Variable(80, name="w")
+    loss = cp.sum(cp.logistic(-cp.multiply(classes, data @ w))) / 300
+    lower = bm.Lower(cp.Minimize(loss + cp.exp(x) * cp.sum_squares(w)), variables=[w])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(w - 1)), [x >= -3, x <= 3], lower)
+    assert problem.structure["lower level at fixed x"].value == "convex"
+    assert "lower level at fixed x" in problem.explain()
