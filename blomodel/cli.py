@@ -166,6 +166,8 @@ def _solve(options: argparse.Namespace) -> int:
     from blomodel.report import text
 
     problem = _stated_problem(options.model, options.name)
+    if problem.solution is not None and problem.solution.stopped_by == "user":
+        raise KeyboardInterrupt  # the file's own solve() was interrupted: nobody waits for another one
     try:
         problem.solve(options.method, time_limit=options.time_limit, verbose=options.verbose)
     except BlomodelError as error:

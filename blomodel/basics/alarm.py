@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
+import signal as signals
+import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from blomodel.basics.deadline import Deadline
 
 BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the moment
 
+_COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
 
 
@@ -57,13 +63,73 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
 
 
 def enter_shelter() -> None:
-    """Let no alarm ring in this thread until it leaves: for work that must not stop half-way."""
-    _sheltered[threading.get_ident()] += 1
+    """Let no alarm ring in this thread until it leaves: for work that must not stop half-way.
+
+    Ctrl-C waits too. Where compiled code has called back for the work, it would be lost, and a
+    compiler that is stopped half-way leaves code behind on which a later call crashes.
+    """
+    worker = threading.get_ident()
+    if not _sheltered[worker] and threading.current_thread() is threading.main_thread():
+        _ctrl_c.hold()
+    _sheltered[worker] += 1
 
 
 def leave_shelter() -> None:
     """The other end of ``enter_shelter``."""
-    _sheltered[threading.get_ident()] -= 1
+    worker = threading.get_ident()
+    _sheltered[worker] -= 1
+    if not _sheltered[worker] and threading.current_thread() is threading.main_thread():
+        _ctrl_c.release()
+
+
+class _CtrlC:
+    """Ctrl-C, held back while the main thread is in a shelter."""
+
+    def __init__(self) -> None:
+        self.handler: Callable[[int, FrameType | None], object] | None = None
+        self.has_come = False
+
+    def hold(self) -> None:
+        handler = signals.getsignal(signals.SIGINT)
+        if callable(handler):
+            self.handler = handler
+            signals.signal(signals.SIGINT, self._note)
+
+    def release(self) -> None:
+        if self.handler is not None:
+            signals.signal(signals.SIGINT, self.handler)
+            self.handler = None
+        if self.has_come:
+            self.has_come = False
+            threading.Thread(target=_interrupt_outside, daemon=True).start()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        is_impatient, self.has_come = self.has_come, True
+        if is_impatient and self.handler is not None:
+            self.handler(number, frame)
+
+
+_ctrl_c = _CtrlC()
+
+
+def _interrupt_outside() -> None:
+    """Pass Ctrl-C on to the main thread as soon as it has left the compiler and what called it."""
+    main = threading.main_thread().ident or 0
+    # While this thread looks, the main thread stands still: what is compiled does not let go of Python.
+    while _is_in_compiler(sys._current_frames().get(main)):
+        time.sleep(BETWEEN_LOOKS)
+    if hasattr(signals, "pthread_kill"):
+        signals.pthread_kill(main, signals.SIGINT)  # ends a wait of the system too
+    else:
+        _thread.interrupt_main()
+
+
+def _is_in_compiler(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_COMPILERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _raise_in(thread: int, signal: type[BaseException]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -180,3 +181,15 @@ def test_a_reader_who_goes_away_is_no_error() -> None:
         run.stdout.close()  # before anything is written
         assert run.stderr.read() == b""
         assert run.wait() == cli.UNREAD
+
+
+def test_an_interrupt_of_the_files_own_solve_ends_the_command(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from blomodel.methods.run.run import Run
+
+    monkeypatch.setattr(Run, "check_limits", lambda run: signal.raise_signal(signal.SIGINT))
+    with model.open("a") as file:
+        file.write("problem.solve()\n")
+    assert cli.main(["solve", str(model)]) == cli.INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err

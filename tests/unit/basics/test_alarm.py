@@ -1,6 +1,9 @@
 """Work that does not look at the clock ends all the same, and work that does is left alone."""
 
 import cProfile
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -82,3 +85,83 @@ def test_numba_is_not_stopped_half_way():
         work(1)
         assert work.signatures  # the alarm has waited
         busy(20)
+
+
+def test_ctrl_c_waits_for_the_end_of_a_shelter():
+    before, reached = signal.getsignal(signal.SIGINT), []
+    enter_shelter()
+    enter_shelter()
+    signal.raise_signal(signal.SIGINT)
+    busy(0.05)
+    leave_shelter()
+    busy(0.05)  # one shelter is left
+    reached.append("end of the shelter")
+    with pytest.raises(KeyboardInterrupt):
+        leave_shelter()
+        busy(20)
+    assert reached and signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_ctrl_c_does_not_wait():
+    enter_shelter()
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+        busy(20)
+    with pytest.raises(KeyboardInterrupt):  # the first is still to come
+        leave_shelter()
+        busy(20)
+
+
+INTERRUPTED_IN_A_STUB = """
+import _thread, threading, time
+import numba
+import blomodel.model.model  # where the shelter is set up
+from blomodel.kernels.jit import compiled
+from blomodel.kernels.linked import linked
+
+def interrupt():
+    while not compiling.wait(0.001):
+        pass
+    _thread.interrupt_main()
+
+compiling = threading.Event()
+
+@numba.extending.register_jitable
+def slow(x):
+    return x + 1.0
+
+def body(x):
+    compiling.set()
+    return x
+
+@numba.extending.overload(body)
+def typed(x):
+    compiling.set()  # while the linked kernel is compiled, called by compiled code
+    time.sleep(0.2)
+    return lambda x: slow(x)
+
+@linked(numba.float64, numba.float64)
+def kernel(x):
+    return body(x)
+
+@numba.njit
+def caller(x):
+    return kernel(x)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    found = caller(1.0)
+    time.sleep(20)
+    print("lost")
+except KeyboardInterrupt:
+    print("raised", caller(1.0))
+"""
+
+
+def test_ctrl_c_is_not_lost_while_compiled_code_has_a_kernel_compiled(tmp_path):
+    file = tmp_path / "stub.py"
+    file.write_text(INTERRUPTED_IN_A_STUB)
+    run = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
+    assert run.stdout == "raised 2.0\n", run.stdout + run.stderr
+    assert "Exception ignored" not in run.stderr
