@@ -209,7 +209,8 @@ def benchmark(
     >>> result.solved("auto")
     2
     """
-    chosen = [methods] if isinstance(methods, str) or _is_pair(methods) else list(methods)
+    is_one = isinstance(methods, str) or _is_pair(methods)
+    chosen: list[Any] = [methods] if is_one else list(methods)
     named = _named(list_problems() if problems is None else problems)
     if not named or not chosen:
         raise DataError("benchmark: there is nothing to run; give at least one method and one problem.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def plot_benchmark(
     """See Benchmark.plot."""
     if against not in ("ratio", "time"):
         raise DataError(f"against='{against}': take 'ratio' or 'time'.")
-    panel = pictures.new_picture((8.0, 4.5))[1] if ax is None else ax
+    panel: Any = pictures.new_picture((8.0, 4.5))[1] if ax is None else ax
     times, count = benchmark.times(), len(benchmark.problems)
     curves = []
     for column, method in enumerate(benchmark.methods):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,19 +24,21 @@ DASHES = ("-", "--")
 def plot_sweep(sweep: Sweep, ax: Sequence[Axes] | None, path: str | Path | None) -> Figure:
     """See Sweep.plot."""
     if len(sweep.parameters) == 1:
-        panels = (
-            pictures.new_picture((7.5, 6.0), nrows=2, sharex=True)[1] if ax is None else np.ravel(ax)
-        )
+        panels = pictures.new_picture((7.5, 6.0), nrows=2, sharex=True)[1] if ax is None else _given(ax)
         figure = _draw_curves(sweep, panels[0], panels[-1])
     elif len(sweep.parameters) == 2 and all(sweep[name].ndim == 1 for name in sweep.parameters):
-        panel = pictures.new_picture((7.0, 5.0))[1] if ax is None else np.ravel(ax)[0]
+        panel = pictures.new_picture((7.0, 5.0))[1] if ax is None else _given(ax)[0]
         figure = _draw_map(sweep, panel)
     else:
         raise DataError("sweep: only one parameter, or two scalar ones, can be drawn; see to_frame().")
     return pictures.finish(figure, path)
 
 
-def _draw_curves(sweep: Sweep, upper: Axes, lower: Axes) -> Figure:
+def _given(ax: Any) -> Any:
+    return np.ravel(np.asarray(ax, dtype=object))
+
+
+def _draw_curves(sweep: Sweep, upper: Any, lower: Any) -> Figure:
     """The value above, entries of the variables below."""
     (name,) = sweep.parameters
     along = sweep[name]
@@ -72,7 +74,7 @@ def _draw_curves(sweep: Sweep, upper: Axes, lower: Axes) -> Figure:
     return figure
 
 
-def _draw_map(sweep: Sweep, panel: Axes) -> Figure:
+def _draw_map(sweep: Sweep, panel: Any) -> Figure:
     """The value over two parameters; cells without an answer stay empty."""
     down, across = sweep.parameters
     rows, columns = np.unique(sweep[down]), np.unique(sweep[across])

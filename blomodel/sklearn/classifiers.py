@@ -15,6 +15,9 @@ from blomodel.sklearn.followers import Follower, Part
 
 ACCURACY = 1e-10  # of the gradient of g, relative to that at zero
 LIFT = 1e-14  # relative to the Gram matrix; keeps rounding from making a Hessian indefinite
+ENOUGH = (
+    0.1  # a step that brings the slope down by this much may be followed by one with the same Hessian
+)
 MAX_STEPS = 200
 
 
@@ -55,11 +58,16 @@ class Classifier(Follower):
         W, X = self.last, self.train.X
         scores = X @ W
         value = self._sum(self.train, scores) + 0.5 * float(np.sum(penalty * W**2))
+        factors, before = None, np.inf
         for _ in range(MAX_STEPS):
             slope = X.T @ self._first(self.train, scores) + penalty * W
-            if np.abs(slope).max() <= ACCURACY * self.scale:
+            level = np.abs(slope).max()
+            if level <= ACCURACY * self.scale:
                 break
-            direction = -self._solve(self._factors(scores, penalty[:, 0]), slope)
+            if factors is None or level > ENOUGH * before:
+                factors = self._factors(scores, penalty[:, 0])
+            before = level
+            direction = -self._solve(factors, slope)
             along, step = X @ direction, 1.0
             fall = float(np.sum(slope * direction))
             while step > 1e-12:

@@ -169,10 +169,8 @@ class BilevelCV(BaseEstimator):
         self.path_ = [(np.exp(e.x), e.value) for e in phi.seen]
         self.n_evaluations_ = self.n_iter_ = len(phi.seen)
         self._log_weights, self._answers = found.x, found.answers
-        if kind.is_classifier:
-            self.coef_, self.intercept_ = slopes.T, intercepts
-        else:
-            self.coef_, self.intercept_ = slopes[:, 0], float(intercepts[0])
+        self.coef_ = slopes.T if kind.is_classifier else slopes[:, 0]
+        self.intercept_: Any = intercepts if kind.is_classifier else float(intercepts[0])
 
     def _kind(self) -> Kind:
         if self.estimator not in KINDS:
