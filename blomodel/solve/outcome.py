@@ -17,6 +17,7 @@ from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.model.flat_lower import loss_in_own_units
+from blomodel.reformulations.forms.floors import lies_at_a_jump
 from blomodel.solve.going_on import DESCENTS, descend, is_better, upper_direction
 from blomodel.solve.no_answer import NoAnswer, explain_coupling, explain_lower_at, explain_relaxation
 from blomodel.solve.unbounded import describe_direction, lower_runaways
@@ -88,7 +89,8 @@ def settle(
         best = better
         certificate = better[0] or certificate
     if way_out is None:
-        return Outcome(certificate.claim, *best)
+        jump = _jump_beside(run, best) if certificate.claim is Status.OPTIMAL else None
+        return Outcome(certificate.claim if jump is None else Status.NOT_ATTAINED, *best, jump)
     if way_out.is_unbounded:
         reason = NoAnswer("unbounded", way_out.text, is_proven=False)
         return Outcome(Status.UNBOUNDED, certificate, None, best[2], reason)
@@ -97,6 +99,18 @@ def settle(
 
 
 Best = tuple[Certificate | None, Point | None, str]
+
+
+def _jump_beside(run: Run, best: Best) -> NoAnswer | None:
+    """Whether a point that meets its bound does so only on the way to where the lower answer jumps."""
+    point = best[1]
+    if point is None or not lies_at_a_jump(run.model, run.p, point.x):
+        return None
+    text = (
+        "f comes as near to its bound as one likes where the lower level's integer answer is about to "
+        "jump, and is worse behind the jump"
+    )
+    return NoAnswer("not attained", text, is_proven=False)
 
 
 def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best:

@@ -11,6 +11,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import optimize
 from scipy.optimize import linprog
 
 import blomodel as bm
@@ -290,3 +291,38 @@ def test_several_followers_with_integers():
         best = min(best, total)
     assert_solved(problem, best)
     assert set(problem.certificate.follower_gaps) == {"'firm 0'", "'firm 1'"}
+
+
+@pytest.mark.parametrize("side", [5, 7, pytest.param(9, marks=pytest.mark.slow)])
+def test_attacks_on_a_larger_grid(side):
+    """Five edges, up ones too; SciPy maximises the dual of the path, a mixed-integer program."""
+    draw, places = np.random.default_rng(0), range(side)
+    edges = [
+        (i * side + j, a * side + b)
+        for i, j in itertools.product(places, places)
+        for a, b in ((i + 1, j), (i, j + 1), (i - 1, j))
+        if a in places and b in places
+    ]
+    m, n = len(edges), side * side
+    length, more = draw.integers(1, 10, m).astype(float), draw.integers(1, 10, m).astype(float)
+    incidence, right = np.zeros((n, m)), np.zeros(n)
+    for k, (a, b) in enumerate(edges):
+        incidence[a, k], incidence[b, k] = 1, -1
+    right[0], right[-1] = 1, -1
+    x, y = cp.Variable(m, boolean=True, name="attack"), cp.Variable(m, nonneg=True, name="flow")
+    total = (length + cp.multiply(more, x)) @ y
+    lower = bm.Lower(cp.Minimize(total), [incidence[:-1] @ y == right[:-1]], variables=[y])
+    problem = bm.BilevelProblem(cp.Maximize(total), [cp.sum(x) <= 5], lower)
+    rows = optimize.LinearConstraint(np.hstack([incidence.T, -np.diag(more)]), ub=length)
+    budget = optimize.LinearConstraint(np.append(np.zeros(n), np.ones(m)), ub=5)
+    free = np.append(np.full(n, np.inf), np.zeros(m))
+    least, most = -free, np.append(np.full(n, np.inf), np.ones(m))
+    least[n - 1] = most[n - 1] = 0.0
+    known = optimize.milp(
+        -np.append(right, np.zeros(m)),
+        constraints=[rows, budget],
+        bounds=optimize.Bounds(least, most),
+        integrality=np.append(np.zeros(n), np.ones(m)),
+    )
+    assert problem.solve() == pytest.approx(-known.fun, abs=1e-5)
+    assert problem.status == "optimal"

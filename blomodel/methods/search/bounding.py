@@ -11,6 +11,7 @@ from blomodel.methods.search.pieces import answer_below
 from blomodel.model.flat_lower import gap_unit, loss_in_own_units, variation
 from blomodel.model.global_lower import GlobalLower
 from blomodel.reformulations.forms.bounding import MAGNIFIED, SMALL_UNIT, BoundingProblem, LowerPoint
+from blomodel.reformulations.forms.floors import MARGIN, THIN
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, ScipAnswer, ScipProgram
 
@@ -23,6 +24,7 @@ MOST_POINTS = 60  # cuts; each has a disjunction, which the relaxation must bran
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 COARSER = (5, 4, 3, 2, 1)  # decimals of a rounder x
+BESIDE = 1000  # linear programs for a point beside a jump
 ROUND = 6  # decimals of an x that may be meant to be round
 KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
 
@@ -42,6 +44,7 @@ class Bounding:
         self.problem = BoundingProblem(run.model, run.p)
         self.lower = GlobalLower(run.model)
         self.points: list[LowerPoint] = []
+        self.empty: list[Array] = []  # what the lower level sees of no x, where that is whole numbers
         self.nodes = self.programs = 0
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
@@ -132,7 +135,9 @@ class Bounding:
         self._known = best
         if self._program is None:
             # SCIP's own searches for points are dear, and needed only where there is none to begin with.
-            self._program = self.problem.program(self.points, finds_points=best is None)
+            self._program = self.problem.program(
+                self.points, empty=self.empty, finds_points=best is None
+            )
             self._before = (0, 0)
             if best is not None:
                 self._program.start_from(self.problem.join(best.x, best.y))
@@ -186,7 +191,10 @@ class Bounding:
         """Propose what the lower level answers at a relaxed point; keep a lower point as a cut."""
         assert answer.point is not None
         p = run.p
-        x, y = self.problem.split(answer.point)
+        beside = self._away_from_jumps(run, answer.point)
+        if beside is None:
+            return
+        x, y = beside
         has_ended = answer.status is InnerStatus.OPTIMAL
         key = np.concatenate([x, y]).tobytes()
         if key in self._asked and not has_ended:
@@ -204,6 +212,29 @@ class Bounding:
             return
         if not (is_new and self._add_point(run, x, y, below.y, below.value)) and has_ended:
             self.has_ended = True
+
+    def _away_from_jumps(self, run: Run, values: Array) -> tuple[Array, Array] | None:
+        """A relaxed point, or one beside it where the lower level is about to see another x.
+
+        What the lower level answers at the jump itself tells nothing of the answers before it. None:
+        there is no such point, and the next relaxation knows.
+        """
+        problem = self.problem
+        if not problem.floors or not problem.is_at_a_jump(values):
+            return problem.split(values)
+        seen = problem.seen(values)
+        for margin in (MARGIN, THIN):
+            program = problem.program(self.points, inside=seen, margin=margin)
+            found = program.solve(
+                problem.n_values, max_programs=BESIDE, gap=INNER_GAP * self.gap, deadline=self._deadline
+            )
+            if found.point is not None:
+                return problem.split(found.point)
+        if found.status is InnerStatus.INFEASIBLE:
+            self.empty.append(seen)
+            self._program = None
+            return None
+        return problem.split(values)
 
     def _add_point(self, run: Run, x: Array, y: Array, own: Array, value: float) -> bool:
         """Keep a lower point that is better than y at x; whether there was one to keep."""

@@ -35,6 +35,7 @@ from blomodel.model.flat_lower import variation
 from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
+from blomodel.reformulations.forms.floors import MARGIN, find_floors, state_floors
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import Formula, is_number
 from blomodel.solvers.branching.steep import stays_in_range
@@ -80,7 +81,8 @@ class BoundingProblem:
                 self.equivalent, self.why_no_conditions = lifted, ""
         self.stated = self.equivalent.model
         self.has_conditions = not self.why_no_conditions
-        self.n_values = self.stated.x.size + self.stated.y.size
+        self.floors = find_floors(model, p)
+        self.n_values = self.stated.x.size + self.stated.y.size + len(self.floors)
         self._inputs: dict[str, Any] = {}  # of the model as it is stated for SCIP
 
     @cached_property
@@ -103,7 +105,7 @@ class BoundingProblem:
 
     def split(self, values: Array) -> tuple[Array, Array]:
         """x and y of the model, from the values of the program's first variables."""
-        x, y = np.split(values, [self.stated.x.size])
+        x, y, _ = np.split(values, [self.stated.x.size, self.stated.x.size + self.stated.y.size])
         x, y = x[: self.model.x.size], y[: self.model.y.size]  # variables for kinks come last
         model = self.model
         x = np.clip(np.where(model.integer_x, np.round(x), x), *model.bounds(self.p))
@@ -112,7 +114,21 @@ class BoundingProblem:
 
     def join(self, x: Array, y: Array) -> Array:
         """Values of the program's first variables, from a point of the model."""
-        return np.concatenate(self.equivalent.forward(x, y, self.p))
+        whole = [floor.value(x) for floor in self.floors]
+        return np.concatenate([*self.equivalent.forward(x, y, self.p), whole])
+
+    def seen(self, values: Array) -> Array:
+        """What the lower level sees of the program's x, in whole numbers."""
+        return np.round(values[len(values) - len(self.floors) :])
+
+    def is_at_a_jump(self, values: Array) -> bool:
+        """Whether the program's x lies where what the lower level sees of it is about to change."""
+        x, _ = self.split(values)
+        numbers = [float(entry) for entry in x]
+        return any(
+            floor.side(numbers) > w + 1.0 - MARGIN / 2
+            for floor, w in zip(self.floors, self.seen(values), strict=True)
+        )
 
     def program(
         self,
@@ -120,16 +136,24 @@ class BoundingProblem:
         *,
         finds_points: bool = True,
         with_conditions: bool = True,
+        empty: Sequence[Array] = (),
+        inside: Array | None = None,
+        margin: float = 0.0,
     ) -> ScipProgram:
         """The relaxation with a cut for each lower point; its first variables are x and y.
 
         Without ``with_conditions`` it is the high-point relaxation: no gradient of the Lagrangian.
+        ``empty``: what the lower level sees of x at no x at all. With ``inside``, what it sees of x:
+        that part of the relaxation, with a margin from where this changes; its minimum is no bound.
         """
         model = self.stated
         program = ScipProgram(finds_points=finds_points)
         x = program.variables(*model.bounds(self.p), model.integer_x)
         y = program.variables(*model.y_bounds, model.integer_y)
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}
+        self._whole = state_floors(program, self.floors, x, y, margin=margin, empty=empty)
+        if inside is not None:
+            program.equal_zero([w - round(v) for w, v in zip(self._whole, inside, strict=True)])
         program.at_most_zero(program.formulas(model.upper_in.tape, self._inputs))
         program.equal_zero(program.formulas(model.upper_eq.tape, self._inputs))
         self._add_lower_level(program, with_conditions=with_conditions)
@@ -248,7 +272,7 @@ class BoundingProblem:
         model, x = self.model, inputs["x"]
         known = float(model.g(point.x, point.y, self.p)[0])
         slack = CUT_SLACK * (1 + abs(known))
-        carried = carry(model, self.p, point.x, point.y, x)
+        carried = carry(model, self.p, point.x, point.y, x, self._sharp(point.y, self._whole))
         if carried is not None:
             (value,) = program.formulas(model.g, {**inputs, "y": carried.y})
             program.one_holds([g - value - slack, *carried.excluding])
@@ -257,6 +281,10 @@ class BoundingProblem:
             if others is not None:
                 program.one_holds([g - known - slack, *others])
 
+    def _sharp(self, y: Array, whole: Sequence[Formula]) -> dict[int, Formula]:
+        """For each rounded row what is ``<= 0`` where it excludes a lower point, by whole numbers."""
+        return {floor.row: w + 1.0 - floor.own(y) for floor, w in zip(self.floors, whole, strict=True)}
+
     def is_sharp(self, x: Array, y: Array) -> bool:
         """Whether the cut of a lower point holds at the x at which it was found."""
         model = self.model
@@ -264,7 +292,8 @@ class BoundingProblem:
             return False
         if np.all(model.integer_x[linking_columns(model)]):
             return True
-        carried = carry(model, self.p, x, y, [float(value) for value in x])
+        sharp = self._sharp(y, [floor.value(x) for floor in self.floors])
+        carried = carry(model, self.p, x, y, [float(value) for value in x], sharp)
         return carried is not None and carried.is_sharp
 
     def _moved(self, point: LowerPoint, x: Sequence[Formula]) -> list[Formula]:

@@ -9,8 +9,9 @@ the least positive one takes the place of zero; then the cut holds at the very x
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -48,10 +49,18 @@ class Carried:
     is_sharp: bool
 
 
-def carry(model: Model, p: Array, at: Array, y: Array, x: Sequence[Formula]) -> Carried | None:
+def carry(
+    model: Model,
+    p: Array,
+    at: Array,
+    y: Array,
+    x: Sequence[Formula],
+    sharp: Mapping[int, Formula] = MappingProxyType({}),
+) -> Carried | None:
     """A lower point, found at the upper point ``at``, in terms of x; None where it tells nothing else.
 
-    Only for problems with integers, whose lower equations are affine.
+    Only for problems with integers, whose lower equations are affine. ``sharp`` holds, for some lower
+    rows, what is ``<= 0`` wherever they exclude the point, and never else.
     """
     if not (model.lower_in.is_affine and model.lower_eq.is_affine):
         return None
@@ -74,7 +83,10 @@ def carry(model: Model, p: Array, at: Array, y: Array, x: Sequence[Formula]) -> 
     low, high = model.bounds(p)
     rows = model.lower_in.linearise(at, y, p)
     slopes = rows.in_x.toarray() + rows.in_y.toarray() @ moves
-    for slope, value in zip(slopes, rows.value, strict=True):
+    excluding += list(sharp.values())
+    for k, (slope, value) in enumerate(zip(slopes, rows.value, strict=True)):
+        if k in sharp:
+            continue
         slope[np.abs(slope) < NO_MOVE] = 0.0
         held = np.flatnonzero(slope)
         moves_of_x = low[held] - at[held], high[held] - at[held]
