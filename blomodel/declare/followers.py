@@ -118,6 +118,11 @@ class Lower:
 
 def check_followers(lower: object, *, see_each_other: bool = False) -> tuple[Lower, ...]:
     """The lower level as a tuple of followers, each of which decides its own variables only."""
+    if lower is None:
+        raise ModelError(
+            "No lower level was given; pass lower=bm.Lower(objective, constraints, variables=[...]). "
+            "A problem without one is a plain cp.Problem."
+        )
     followers = (lower,) if isinstance(lower, Lower) else lower
     if not isinstance(followers, Sequence) or not all(isinstance(f, Lower) for f in followers):
         raise ModelError(

@@ -44,18 +44,24 @@ class Levels:
 
 def check_objective(objective: object, level: str) -> None:
     """Refuse anything but cp.Minimize or cp.Maximize of a real expression."""
-    if isinstance(objective, list | tuple | Constraint):
+    parts = objective if isinstance(objective, list | tuple) else [objective]
+    if parts and all(isinstance(part, Constraint) for part in parts):
+        shown = ", ".join(shorten(part, 40) for part in parts[:3])
         where = "bm.Lower(objective, constraints, variables=[...])"
         where = where if level == "lower" else "bm.BilevelProblem(objective, constraints, lower)"
         raise ModelError(
-            f"The {level} objective is {shorten(objective)!r}, a {type(objective).__name__}, which "
-            f"looks like constraints; the order is {where}. An objective is an expression: "
-            "wrap it in cp.Minimize(...) or cp.Maximize(...)."
+            f"The first argument is the {level} objective, and constraints ({shown}) stand there; the "
+            f"order is {where}. An objective is an expression: wrap it in cp.Minimize(...) or "
+            "cp.Maximize(...)."
         )
     if not isinstance(objective, cp.Minimize | cp.Maximize):
+        kind = (
+            "an expression" if isinstance(objective, cp.Expression) else f"a {type(objective).__name__}"
+        )
+        shown = f"[{', '.join(map(shorten, parts))}]" if parts is objective else shorten(objective)
         raise ModelError(
-            f"The {level} objective is {shorten(objective)!r}, a {type(objective).__name__}; "
-            "wrap it in cp.Minimize(...) or cp.Maximize(...)."
+            f"The {level} objective is {shown!r}, {kind}; wrap what is to be minimised in "
+            "cp.Minimize(...), or in cp.Maximize(...)."
         )
 
 
@@ -155,6 +161,7 @@ def sort_levels(
 
 def warn_of_levels(
     levels: Levels,
+    upper_parts: Sequence[cp.Expression | Constraint],
     lower_parts: Sequence[cp.Expression | Constraint],
     declared_upper: Sequence[cp.Variable] | None,
     stacklevel: int,
@@ -177,6 +184,21 @@ def warn_of_levels(
             LevelWarning,
             stacklevel=stacklevel,
         )
+    above = {variable.id for part in upper_parts for variable in part.variables()}
+    decided = {variable.id for variable in levels.lower}
+    for part in lower_parts:
+        held = part.variables() if isinstance(part, Constraint) else []
+        stray = [variable for variable in held if variable.id not in above]
+        if stray and declared_upper is None and not decided & {variable.id for variable in held}:
+            names = ", ".join(variable.name() for variable in levels.lower)
+            warnings.warn(
+                f"The lower constraint {shorten(part)!r} holds none of the variables that its level "
+                f"decides ({names}), and '{stray[0].name()}' does not occur in the upper level: was it "
+                "forgotten in variables=[...] of bm.Lower? As it stands, the upper level decides it.",
+                LevelWarning,
+                stacklevel=stacklevel,
+            )
+            break
     if not levels.upper and declared_upper is None:
         names = ", ".join(variable.name() for variable in levels.lower)
         warnings.warn(

@@ -43,6 +43,11 @@ def verdicts(judged: Sequence[Verdict], width: int) -> str:
 def model(problem: BilevelProblem) -> str:
     """The bilevel problem written out, the lower level indented below the upper one."""
     parts = [level(problem.objective, problem.levels.upper, problem.constraints)]
+    above = [problem.objective.args[0], *problem.constraints]
+    used = {variable.id for part in above for variable in part.variables()}
+    stray = [variable.name() for variable in problem.levels.upper if variable.id not in used]
+    if stray:  # a hyper-parameter, or a lower variable that was not declared as one
+        parts.append(f"{'note':<10}  only the lower level uses {', '.join(stray)}")
     for follower in problem.followers:
         answered = ", ".join(variable.name() for variable in follower.variables)
         name = "" if follower.name == "lower level" else f" ({follower.name})"

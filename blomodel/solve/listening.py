@@ -129,7 +129,10 @@ class Listener:
         )
         assert self._callback is not None
         try:
-            if self._callback(state) is True:
+            wish = self._callback(state)
+            if (
+                isinstance(wish, bool | np.bool_) and wish
+            ):  # a comparison of arrays' entries is the latter
                 self.control.stopped_by = "callback"
         except StopRun:
             raise

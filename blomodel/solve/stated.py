@@ -66,7 +66,8 @@ class StatedProblem:
         self.declared = None if variables is None else tuple(variables)
         self._derive()
         lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
-        warn_of_levels(self.levels, lower_parts, variables, stacklevel=3)
+        upper_parts = [objective.args[0], *self.constraints]
+        warn_of_levels(self.levels, upper_parts, lower_parts, variables, stacklevel=3)
         self.status: Status | None = None
         self.solution: Solution | None = None
         self._certificate: Certificate | None = None

@@ -82,7 +82,8 @@ class LowerAnswer:
         if not self.exists:
             return f"no lower answer at x = {array(self.x)}"
         rows = [(name, array(value, digits=6)) for name, value in self.values.items()]
-        rows += [("value", number(self.value, 10)), ("lower value", number(self.lower_value, 10))]
+        figures = (("value", self.value), ("lower value", self.lower_value))
+        rows += [(name, number(round(figure, 12), 10)) for name, figure in figures]
         rows.append(("upper constraints", "hold" if self.is_allowed else "do not hold"))
         return columns(rows, WIDTH)
 

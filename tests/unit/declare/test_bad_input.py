@@ -141,7 +141,7 @@ def test_parameter_that_is_not_finite(x, y):
 def test_start_value_of_the_wrong_shape(x, y):
     problem = simple_problem(x, y)
     x.save_value(np.ones(3))  # x.value = ... is checked by cvxpy already
-    with pytest.raises(errors.DataError, match=r"'x' has shape \(3,\), but the variable has shape \(\)"):
+    with pytest.raises(errors.DataError, match=r"'x' has shape \(\), but a value of shape \(3,\)"):
         problem.solve()
 
 

@@ -46,7 +46,7 @@ def test_usual_problems_get_no_warning(x, y):
 
 def test_swapped_arguments_are_told_their_order(x, y):
     lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
-    with pytest.raises(ModelError, match=r"order is bm\.BilevelProblem\(objective, constraints, lower"):
+    with pytest.raises(ModelError, match=r"0 <= x.*order is bm\.BilevelProblem\(objective, constraints"):
         bm.BilevelProblem([x >= 0], cp.Minimize(x), lower)
     with pytest.raises(ModelError, match=r"not a Lower.*order is bm\.BilevelProblem\(objective"):
         bm.BilevelProblem(cp.Minimize(x), lower)

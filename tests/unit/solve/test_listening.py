@@ -43,6 +43,8 @@ def test_a_callback_may_stop_the_run(problem):
     assert problem.solution.stopped_by == "callback"
     assert problem.solution.iterations < 10**5
     assert problem.certificate.accepted
+    problem.solve("random-search", n_points=10**6, callback=lambda state: np.float64(3) > 2)
+    assert problem.solution.stopped_by == "callback"  # what NumPy calls true is true
     problem.solve(callback=lambda state: "go on")  # anything but True does not stop it
     assert problem.solution.stopped_by is None
 
