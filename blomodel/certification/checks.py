@@ -107,7 +107,7 @@ def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[
     if loss > tolerance:
         return [
             f"the lower level prefers y = {array(judged.invert_y(checks.point, lower.y))}: little is at "
-            f"stake for it at this x, but of that little the point loses {loss:.2g}"
+            f"stake for it at this x, but the point loses a share of {loss:.2g}"
         ]
     return []
 
