@@ -116,8 +116,9 @@ def judged(value: float, y: Array, bound: float, found: str, is_sure: bool = Tru
     """
     if not np.isfinite(bound):
         return Worst(value, y, None, f"{found}, not proven", False)
-    worst = Worst(value, y, max(bound, value), "proven by branch and bound over the lower minimisers")
-    if not is_sure or worst.bound > value + OPTIMALITY_GAP * (1 + abs(value)):
+    bound = max(bound, value)
+    worst = Worst(value, y, bound, "proven by branch and bound over the lower minimisers")
+    if not is_sure or bound > value + OPTIMALITY_GAP * (1 + abs(value)):
         return replace(worst, reason=f"{found}, not proven", is_proven=False)
     return worst
 

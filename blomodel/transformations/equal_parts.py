@@ -95,7 +95,7 @@ class Together(Applied):
         """Those of the upper constraints before, by position, from those after that are known."""
         if self.after is self.before:
             return dict(multipliers)
-        found = {}
+        found: dict[int, np.ndarray] = {}
         for position, own in multipliers.items():
             places = self.origins_above[position]
             found.update(zip(places, np.split(np.ravel(own, order="F"), len(places)), strict=True))

@@ -208,10 +208,10 @@ class Stack:
         values = self._value(left), self._value(right)
         if all(value.is_shared for value in values):
             return float(weights.sum()) * members[0]
-        for value, other in (values, values[::-1]):
+        for value, beside in (values, values[::-1]):
             if value.is_shared:  # the weights go into the matrix that repeats it
                 repeated = self._repeated(value.expression, np.repeat(weights, size))
-                return cp.sum(cp.multiply(repeated, other.expression))
+                return cp.sum(cp.multiply(repeated, beside.expression))
         product = cp.multiply(values[0].expression, values[1].expression)
         return self._sum(_Value(product, False), size, weights)
 
@@ -323,9 +323,9 @@ class Stack:
             begin += size if value.is_shared else size * self.count
         flat = [_flat(value.expression) for value in values]
         whole = flat[0] if len(flat) == 1 else cp.hstack(flat)
-        where = where.ravel()
-        is_whole = where.size == whole.size and np.array_equal(where, np.arange(where.size))
-        return _Value(whole if is_whole else whole[where], False)
+        entries = where.ravel()
+        is_whole = entries.size == whole.size and np.array_equal(entries, np.arange(entries.size))
+        return _Value(whole if is_whole else whole[entries], False)
 
     def _by_entry(self, members: Sequence[Any]) -> _Value:
         first = members[0]
