@@ -72,7 +72,8 @@ TREE_PAIRS_OF_A_STEP = Limit(
 PIECE_UNKNOWNS = Limit(
     900,
     "unknowns of the KKT conditions",
-    "beyond it, one convex program over the KKT pieces takes seconds",
+    "up to it, searches on exact KKT pieces come at the first level; beyond, a level later for each "
+    "doubling, as one convex program takes seconds; other pieces, of dense curvature, are left out",
 )
 FORMULAS_AT_ONCE = Limit(
     20_000,

@@ -15,6 +15,7 @@ from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Start, find_starts, has_only_bounds
 from blomodel.methods.search.descent import minimise_in_box, minimise_in_set
+from blomodel.methods.search.pieces import has_one_minimiser
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation, ReducedPenalty
 
 FAR = 1e5  # steps beyond this, relative to the start, count as running away
@@ -97,7 +98,8 @@ class ReducedPenaltyMethod:
         run.evaluations += penalty.evaluations
         if last is not None:
             run.propose(last.x, last.lower_y, f"reduced penalty, gamma = {last.gamma:g}")
-            if run.model.coupling_constraints or not run.model.is_strictly_convex_below():
+            # Where there is one lower answer, another y only uses up what the tolerance leaves it.
+            if run.model.coupling_constraints or not has_one_minimiser(run, last.x):
                 run.propose(last.x, last.y, f"reduced penalty, gamma = {last.gamma:g}")
         return last
 

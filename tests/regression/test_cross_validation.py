@@ -58,3 +58,14 @@ def test_value_is_attained_and_best():
     assert abs(value - _by_hand(*data, float(log_weight))) <= 1e-8
     best = minimize_scalar(lambda at: _by_hand(*data, at), bounds=(-9, 3), method="bounded")
     assert value <= best.fun + 1e-7
+
+
+def test_no_point_uses_up_the_tolerance(monkeypatch):
+    """One start of the penalty: its end is the exact answer, not a y that the tolerance allows."""
+    for name, value in {"FOLDS": 2, "SAMPLES": 40, "FEATURES": 2}.items():
+        monkeypatch.setitem(globals(), name, value)
+    data = _data()
+    problem = _problem(*data)
+    value = problem.solve(method="reduced-penalty")
+    (log_weight,) = (v.value for v in problem.variables() if v.name() == "log_weight")
+    assert abs(value - _by_hand(*data, float(log_weight))) <= 1e-8

@@ -33,6 +33,16 @@ class SearchFromStarts(Step):
 
     is_dear = True
 
+    @property
+    def waits(self) -> int:
+        """Levels that it waits for, where each start of it is dear."""
+        return getattr(self, "first_level", 0)
+
+    @property
+    def condition(self) -> str:
+        """When it is tried."""
+        return f"from level {self.waits + 1} on" if self.waits else ""
+
     @abstractmethod
     def make_search(self, run: Run) -> Search:
         """The search from one start; another process makes its own."""
@@ -54,7 +64,9 @@ class SearchFromStarts(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Search from the starts of this level; there are always more."""
-        starts = self.starts(run, level)
+        if level < self.waits:
+            return Outlook.MORE
+        starts = self.starts(run, level - self.waits)
         if is_confirmed(run):  # by steps before this one, so that few starts do
             starts = starts[:CONFIRMED_STARTS]
         search_until_agreement(self.search(run), starts, is_confirmed)
@@ -74,20 +86,20 @@ class SmoothedLowerLevel(SearchFromStarts):
     """Descent on the smoothed lower level."""
 
     has_both_paths: bool
+    first_level: int = 0
 
     name = "smoothed lower level"
     family = "smoothing"
 
     @classmethod
     def consider(cls, situation: Situation) -> SmoothedLowerLevel | Omission | None:
-        """For exact pieces of moderate size, where descent in x alone keeps the upper rows."""
+        """For exact pieces, where descent in x alone keeps the upper rows; large ones later."""
         if situation.objective is None:
             return None
-        if situation.is_large:
-            return Omission.by_size(cls.name, situation.size, limits.PIECE_UNKNOWNS)
         if situation.why_not_smoothed is not None:
             return Omission(cls.name, situation.why_not_smoothed)
-        return cls(situation.n_starts, limits.BOTH_PATHS.allows(situation.model.x.size))
+        has_both = limits.BOTH_PATHS.allows(situation.model.x.size)
+        return cls(situation.n_starts, has_both, situation.first_level)
 
     @property
     def text(self) -> str:
@@ -106,14 +118,17 @@ class SmoothedLowerLevel(SearchFromStarts):
 class PenaltyWithExactPieces(SearchFromStarts):
     """The reduced penalty, its stages improved on exact pieces."""
 
+    first_level: int = 0
+
     name = "reduced penalty on KKT pieces"
     family = "penalty"
 
     @classmethod
     def consider(cls, situation: Situation) -> PenaltyWithExactPieces | None:
         """For exact pieces, where the smoothed lower level does not apply."""
-        is_exact = situation.objective is not None and not situation.is_large
-        return cls(situation.n_starts) if is_exact and situation.why_not_smoothed is not None else None
+        if situation.objective is None or situation.why_not_smoothed is None:
+            return None
+        return cls(situation.n_starts, situation.first_level)
 
     @property
     def text(self) -> str:
@@ -127,7 +142,7 @@ class PenaltyWithExactPieces(SearchFromStarts):
 
 @dataclass(frozen=True)
 class PenaltyWithoutPieces(SearchFromStarts):
-    """The reduced penalty on a problem whose exact pieces are too large."""
+    """The reduced penalty on a problem whose exact pieces are large, before these."""
 
     name = "reduced penalty"
     family = "penalty"
@@ -231,4 +246,4 @@ SEARCHES: tuple[type[SearchFromStarts], ...] = (
 def choose_search(situation: Situation) -> SearchFromStarts:
     """The search from starts that suits a problem with a convex lower level."""
     considered = (search.consider(situation) for search in SEARCHES)
-    return next(step for step in considered if isinstance(step, SearchFromStarts))
+    return next(step for step in considered if isinstance(step, SearchFromStarts) and not step.waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +44,11 @@ class Situation:
     def is_large(self) -> bool:
         """Whether one convex program over the KKT pieces would cost seconds."""
         return is_large(self.model)
+
+    @property
+    def first_level(self) -> int:
+        """The level at which searches on exact pieces begin: a later one for each doubling of size."""
+        return math.ceil(math.log2(max(1.0, self.size / limits.PIECE_UNKNOWNS.value)))
 
     @cached_property
     def why_no_pieces(self) -> str:

@@ -117,6 +117,8 @@ class AroundTheBest(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Search around the best point."""
+        if level < self.search.waits:
+            return Outlook.MORE
         search_around_the_best(self.search.search(run))
         return Outlook.DONE
 

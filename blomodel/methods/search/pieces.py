@@ -164,11 +164,13 @@ def answer_below(
     """
     proposed = run.measure(x, y, "pieces")
     is_minimiser = run.is_acceptable(proposed) and proposed.gap <= VERY_SMALL_GAP
-    if is_minimiser or not run.model.is_strictly_convex_below():
+    if is_minimiser:
         run.keep(proposed)
-    if is_minimiser and is_chosen_by_upper:
-        return proposed
+        if is_chosen_by_upper:
+            return proposed
     answer = run.model.lower_program.solve(proposed.x, run.p)
+    if not is_minimiser and not has_one_minimiser(run, proposed.x, answer):
+        run.keep(proposed)  # else y only uses up what the tolerance leaves it
     if not answer.status.has_point:
         return proposed
     best = run.propose(x, answer.y, "lower minimiser")
@@ -207,6 +209,17 @@ def optimistic_candidate(run: Run, x: np.ndarray) -> Candidate | None:
     if not chosen.status.has_point:
         return None
     return run.measure(x, chosen.y, "optimistic choice")
+
+
+def has_one_minimiser(run: Run, x: np.ndarray, answer: Answer | None = None) -> bool:
+    """Whether the lower level leaves no choice at x, and no row above asks for another y nearby."""
+    model = run.model
+    if model.is_strictly_convex_below():
+        return True
+    if model.coupling_constraints:
+        return False
+    answer = model.lower_program.solve(x, run.p) if answer is None else answer
+    return answer.status.has_point and is_only_minimiser(model, x, run.p, answer)
 
 
 def is_only_minimiser(model: Model, x: np.ndarray, p: np.ndarray, answer: Answer) -> bool:

@@ -239,11 +239,11 @@ class RelaxedPath:
             answer, _ = run.solve_lower(x, y)
             if answer.status.has_point:
                 found.append(run.propose(x, answer.y, "lower answer at the x of the KKT conditions"))
+        elif self.smooth.is_same and convex_objective(run.model, run.p) is not None:
+            exact_pieces(run).improve(run, *self.form.split(z))
         elif is_large(run.model):
             if not any(map(run.is_acceptable, found)):
                 found.append(answer_below(run, x, y))
-        elif self.smooth.is_same and convex_objective(run.model, run.p) is not None:
-            exact_pieces(run).improve(run, *self.form.split(z))
         else:
             found.append(improve_by_pieces(run, x, y, max_rounds=POLISHING_ROUNDS))
         good = [candidate.value for candidate in found if run.is_acceptable(candidate)]

@@ -14,11 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg.lapack as lapack
+import scipy.sparse as sp
 
+from blomodel.basics import limits
 from blomodel.model.model import Model
+from blomodel.programs.adjoint import factorised
 
 Array = np.ndarray
 
@@ -62,12 +66,17 @@ class SmoothedLower:
         no_multipliers = np.zeros(model.n_lower_rows)
         cross, hessian = model.lower_hessian(x, y, p, no_multipliers)
         inside, on = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
-        self.cross, self.hessian = cross.toarray(), hessian.toarray()
+        # Up to this size plain matrices cost less than sparse arrays of the same numbers.
+        self._is_plain = limits.DENSE_ACTIVE_SET.allows(model.lower_size)
+        self.cross, self.hessian = self._kept(cross), self._kept(hessian)
         self.slope = model.lower_stationarity(x, y, p, no_multipliers)
-        self.in_x, self.in_y, self.in_value = inside.in_x.toarray(), inside.in_y.toarray(), inside.value
-        self.on_x, self.on_y, self.on_value = on.in_x.toarray(), on.in_y.toarray(), on.value
+        self.in_x, self.in_y, self.in_value = *map(self._kept, (inside.in_x, inside.in_y)), inside.value
+        self.on_x, self.on_y, self.on_value = *map(self._kept, (on.in_x, on.in_y)), on.value
         self.evaluations = 0
         self._last: _Iterate | None = None
+
+    def _kept(self, matrix: sp.csr_array) -> Any:
+        return matrix.toarray() if self._is_plain else sp.csr_array(matrix)
 
     def __call__(self, x: Array, mu: float) -> SmoothedEvaluation:
         """F_mu, its gradient and the smoothed answer at x."""
@@ -129,6 +138,9 @@ class SmoothedLower:
 
     def _factor(self, weights: Array) -> Callable[[Array, Array], tuple[Array, Array]] | None:
         """Solver for [H E'; E 0] (a, b) = (r, s) with H = Q + A' diag(weights) A; None if singular."""
+        if not self._is_plain:
+            curved = self.in_y.T @ (sp.diags_array(weights) @ self.in_y)
+            return factorised(sp.csr_array(self.hessian + curved), self.on_y)
         matrix = self.hessian + (self.in_y.T * weights) @ self.in_y
         equal = self.on_y
         # E'E changes nothing where E a = s holds, and makes H definite where only E bounds y.

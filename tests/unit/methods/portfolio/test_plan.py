@@ -85,7 +85,7 @@ PROBLEMS = {
     ),
     "large pieces": (
         lambda: quadratic(2, 460),
-        [TREE, PHI, SAMPLE, RELAXED, PENALTY, TREE, LATER, CHOICE],
+        [TREE, PHI, SAMPLE, RELAXED, SMOOTHED, PENALTY, TREE, LATER, CHOICE],
     ),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
@@ -172,7 +172,6 @@ def test_the_last_resort_waits_for_the_others_to_fail():
 @pytest.mark.parametrize(
     ("name", "step", "limit"),
     [
-        ("large pieces", SMOOTHED, limits.PIECE_UNKNOWNS),
         ("many norms", POLISH, limits.CONE_PROGRAM_VARIABLES),
         ("many pairs", CUTS, limits.RESCUE_UNKNOWNS),
     ],
@@ -193,13 +192,20 @@ def test_what_structure_leaves_out_is_said_with_the_reason():
     assert "an upper constraint holds y" in coupled[SMOOTHED]
 
 
+def test_searches_on_large_pieces_come_later():
+    plan = PROBLEMS["large pieces"][0]().plan()
+    (smoothed,) = (step for step in plan.steps if step.name == SMOOTHED)
+    assert smoothed.waits == 1 and "from level 2 on" in str(smoothed)
+
+
 def test_exactly_one_search_suits_a_convex_lower_level():
     for make_problem, steps in PROBLEMS.values():
         model = make_problem().model
         if steps == [BOUNDS, SAMPLE, CUTS, LATER]:
             continue
         situation = Situation(model, np.zeros(0))
-        assert sum(isinstance(search.consider(situation), Step) for search in SEARCHES) == 1
+        steps = [search.consider(situation) for search in SEARCHES]
+        assert sum(isinstance(step, Step) and not step.waits for step in steps) == 1
 
 
 def test_kinks_are_told_with_their_variables():

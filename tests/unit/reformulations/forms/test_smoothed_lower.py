@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics import limits
 from blomodel.reformulations.forms.smoothed_lower import SmoothedLower
 
 
@@ -24,8 +25,10 @@ def problem_with_both_kinds_of_rows(seed=0, n=4):
     return bm.BilevelProblem(upper, [-2 <= x, x <= 2], lower), x, y
 
 
-@pytest.fixture
-def smoothed():
+@pytest.fixture(params=["plain matrices", "sparse matrices"])
+def smoothed(request, monkeypatch):
+    if request.param == "sparse matrices":
+        monkeypatch.setattr(limits, "DENSE_ACTIVE_SET", limits.Limit(0, "rows", "for this test"))
     problem, _, _ = problem_with_both_kinds_of_rows()
     return SmoothedLower(problem.model, problem.parameter_values()), problem.model
 
