@@ -161,7 +161,9 @@ def looks_unique(
     rows = model.lower_in.linearise(x, y, p)
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))
     fixed = np.vstack([rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()])
-    _, hessian = model.lower_hessian(x, y, p, multipliers)
+    kept = multipliers.copy()
+    kept[: len(pressing)][~pressing] = 0.0  # what an interior-point solver leaves on a row is no curvature
+    _, hessian = model.lower_hessian(x, y, p, kept)
     curved = hessian.toarray()
     if not (np.all(np.isfinite(curved)) and np.all(np.isfinite(fixed))):
         return None
