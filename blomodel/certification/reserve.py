@@ -7,6 +7,7 @@ from blomodel.model.model import Model
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
 LOCAL = 2e-4  # the same for the tests of the neighbourhood
+SOLVERS = 4  # for a lower level with integers, in units of the overhead
 SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
 
 
@@ -21,6 +22,8 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
     load : float
         Time that passes for each second of work, on a machine that others use too.
     """
+    if model.integer_y.any():  # stated to HiGHS first, then to SCIP, which both are slow to start
+        return (SOLVERS * OVERHEAD + SOLVES * lower_seconds) * min(max(load, 1.0), 5.0)
     if not model.is_convex_below:
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size

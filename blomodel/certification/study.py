@@ -162,7 +162,7 @@ def looks_unique(
     pressing = multipliers[: len(rows.value)] > 1e-7 * (1 + np.abs(multipliers).max(initial=0))
     fixed = np.vstack([rows.in_y.toarray()[pressing], model.lower_eq.linearise(x, y, p).in_y.toarray()])
     kept = multipliers.copy()
-    kept[: len(pressing)][~pressing] = 0.0  # what an interior-point solver leaves on a row is no curvature
+    kept[: len(pressing)][~pressing] = 0.0  # what a solver leaves on a row is no curvature
     _, hessian = model.lower_hessian(x, y, p, kept)
     curved = hessian.toarray()
     if not (np.all(np.isfinite(curved)) and np.all(np.isfinite(fixed))):

@@ -165,6 +165,11 @@ def _log_outcome(solution: Solution) -> None:
 
 def _run_to_the_end(method: Any, run: Run) -> bool:
     """Let the method run until it ends or meets a limit; whether the user has interrupted it."""
+    low, high = run.model.bounds(run.p)
+    if np.any(low - high > run.tolerance * (1 + np.abs(high))):
+        run.is_infeasible = True
+        run.note("bounds on an upper variable contradict each other")
+        return False
     try:
         with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
             method.run(run)

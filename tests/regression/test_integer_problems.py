@@ -67,6 +67,67 @@ def test_moore_and_bard_1990():
     assert moore_and_bard(False).solve() == pytest.approx(-18.0, abs=1e-5)
 
 
+def test_the_second_example_of_moore_and_bard_1990():
+    x = cp.Variable(name="x", integer=True, bounds=[0, 3])
+    y = cp.Variable(name="y", integer=True, bounds=[1, 2])
+    below = [-x + 2.5 * y <= 3.75, x + 2.5 * y >= 3.75, 2.5 * x + y <= 8.75]
+    problem = bm.BilevelProblem(
+        cp.Minimize(x + 2 * y), [], bm.Lower(cp.Maximize(y), below, variables=[y])
+    )
+
+    def is_below(x, y):
+        rows = (-x[0] + 2.5 * y[0] - 3.75, 3.75 - x[0] - 2.5 * y[0], 2.5 * x[0] + y[0] - 8.75)
+        return y[0] >= 1 and max(rows) <= 0
+
+    best = best_by_enumeration(
+        [3], [2], lambda x, y: x[0] + 2 * y[0], lambda x, y: -y[0], is_below, lambda x, y: True
+    )
+    assert_solved(problem, best)
+
+
+def test_an_infimum_that_no_point_attains():
+    # Koeppe, Queyranne and Ryan 2010: y = 1 for every x > 0, but y = 0 at x = 0.
+    x, y = cp.Variable(name="x", bounds=[0, 1]), cp.Variable(name="y", integer=True, bounds=[0, 1])
+    problem = bm.BilevelProblem(
+        cp.Minimize(x - y), [], bm.Lower(cp.Minimize(y), [y >= x], variables=[y])
+    )
+    value = problem.solve()
+    assert value == pytest.approx(-1, abs=1e-3)  # as near as one likes
+    assert problem.certificate.bound <= -1 + 1e-9
+
+
+@pytest.mark.parametrize("slope", [0.5, -0.5])
+def test_whole_answers_to_a_real_variable_jump(slope):
+    # The best x lies where a better answer for the follower has just become impossible.
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y", integer=True)
+    f = cp.nlp.sin(2 * x[0]) + 0.9 * x[0] + 2.2 * x[1] + 1.1 * y[1]
+    g = -2 * cp.sum(cp.log(y + 1)) - 0.3 * y[0] - 2.1 * y[1] + (0.7 * y[0] + slope * y[1]) * x[0]
+    below = [
+        -0.2 * x[0] + 0.3 * y[0] - 0.2 * y[1] <= -0.1,
+        -1.5 * x[0] + 0.4 * y[0] + 1.1 * y[1] <= -0.3,
+    ]
+    lower = bm.Lower(cp.Minimize(g), [*below, y >= 0, y <= 2], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(f), [x >= [-1, -1], x <= [2.5, 1.5]], lower)
+    best = np.inf
+    for at in np.linspace(-1, 2.5, 7001):
+        allowed = [
+            y
+            for y in grid([2, 2])
+            if -0.2 * at + 0.3 * y[0] - 0.2 * y[1] <= -0.1 + 1e-12
+            and -1.5 * at + 0.4 * y[0] + 1.1 * y[1] <= -0.3 + 1e-12
+        ]
+        values = [
+            -2 * np.log(y + 1).sum() - 0.3 * y[0] - 2.1 * y[1] + (0.7 * y[0] + slope * y[1]) * at
+            for y in allowed
+        ]
+        own = [y for y, value in zip(allowed, values, strict=True) if value <= min(values) + 1e-12]
+        best = min([best, *(np.sin(2 * at) + 0.9 * at - 2.2 + 1.1 * y[1] for y in own)])
+    value = problem.solve(time_limit=30)
+    assert problem.certificate.accepted
+    assert value <= best + 2e-3
+    assert problem.certificate.bound <= best + 1e-5
+
+
 def test_denegre_with_a_real_upper_variable():
     # The same with x real: the lower answer is the least whole y above max((15 - 2 x) / 10, 2 x - 15).
     x, y = cp.Variable(name="x", nonneg=True), cp.Variable(name="y", integer=True, nonneg=True)

@@ -22,7 +22,7 @@ from blomodel.methods.portfolio.exchange import Exchange
 from blomodel.methods.portfolio.global_bounds import GlobalBounds, GlobalBoundsAfterSearch
 from blomodel.methods.portfolio.integers import IntegerBounds, steps_with_plans
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
-from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi
+from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi, SampleOfWholeAnswers
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
@@ -69,7 +69,7 @@ MEMBERS: tuple[type[Step], ...] = (
 )
 
 # The same for problems with integers; further steps solve other problems by plans of their own.
-INTEGER_MEMBERS: tuple[type[Step], ...] = (LowerAnswer, OneProgram, IntegerBounds)
+INTEGER_MEMBERS: tuple[type[Step], ...] = (LowerAnswer, OneProgram, IntegerBounds, SampleOfWholeAnswers)
 
 # The same for lower levels that are not convex.
 NONCONVEX_MEMBERS: tuple[type[Step], ...] = (

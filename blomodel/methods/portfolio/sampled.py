@@ -8,6 +8,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.phi_refinement import (
@@ -118,6 +119,25 @@ class SampleOfPhi(Step):
         elif not run.model.is_convex_below and run.model.x.size > 1:
             starts = [(end.x, end.y) for end in ends[:POLISHED]]
             ValueCuts().refine(run, starts, distinct_answers(sample))
+
+
+@dataclass(frozen=True)
+class SampleOfWholeAnswers(SampleOfPhi):
+    """The same where the lower level has integers, so that its answers jump."""
+
+    name = "sample of whole answers"
+
+    @classmethod
+    def consider(cls, situation: Situation) -> SampleOfPhi | Omission | None:
+        """For few upper variables, none of them whole: others are given before the rest is solved."""
+        model = situation.model
+        if model.integer_x.any() or not model.integer_y.any():
+            return None
+        return super().consider(situation)
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether nothing is proven yet."""
+        return not is_proven_best(run)
 
 
 @dataclass(frozen=True)

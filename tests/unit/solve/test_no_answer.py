@@ -166,3 +166,14 @@ def test_values_set_before_are_not_lost_by_the_search_for_a_reason(x, y):
     reason, _ = explain_coupling(problem, tolerance=1e-6, seed=0, deadline=Deadline.after(5.0))
     assert reason is not None
     assert (float(x.value), float(y.value)) == (0.25, 0.5)
+
+
+@pytest.mark.parametrize("method", ["auto", "value-cuts", "grid-search"])
+def test_bounds_that_contradict_each_other_are_infeasible_whatever_the_lower_level(method):
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    g = y[0] * y[1] + 0.7 * x * y[0] - 0.1 * y[1]
+    rows = [y >= [-2, -1], y <= [2, 1.4], 0.1 * y[0] + y[1] - 0.4 * x <= 2]
+    lower = bm.Lower(cp.Minimize(g), rows, variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x + 0.4) ** 2 + y[0]), [x >= -1, x <= 0.8, x <= -1.3], lower)
+    assert problem.solve(method) == np.inf
+    assert problem.status == "infeasible"
