@@ -16,6 +16,7 @@ import numpy as np
 from fuzz_models import Follower, Model, Numbers
 
 FEASIBLE = 1e-9
+EXACT = 1e-12  # slack of rows for an answer that is held against another one
 TIE = 1e-11  # relative to 1 + |v|: more would let f profit from it
 FAR = 1e3  # in place of no bound at all
 
@@ -67,7 +68,7 @@ def lower_values(each: Follower, x, y, slack=FEASIBLE):
         for row in each.equations:
             bad |= (np.abs(paired(row, x, y)) > max(slack, FEASIBLE)).any(axis=0)
     low, high = each.low[None, :, None], each.high[None, :, None]
-    bad |= ((y < low - slack) | (y > high + slack)).any(axis=1)
+    bad |= ((y < low - FEASIBLE) | (y > high + FEASIBLE)).any(axis=1)
     bad |= ~np.isfinite(g)
     g[bad] = np.inf
     return g
@@ -248,10 +249,10 @@ def shifted(array, step, axis):
     return result
 
 
-def answers(each: Follower, x, effort: Effort, kept: int):
+def answers(each: Follower, x, effort: Effort, kept: int, slack: float = FEASIBLE):
     """Best candidates of a follower (kept, n_y, N), their sense * g, and its least value at each x."""
     y = candidates(each, x, effort)
-    g = lower_values(each, x, np.nan_to_num(y, nan=1e30))
+    g = lower_values(each, x, np.nan_to_num(y, nan=1e30), slack)
     order = np.argsort(g, axis=0)[:kept]
     y, g = np.take_along_axis(y, order[:, None, :], axis=0), np.take_along_axis(g, order, axis=0)
     least = g[0].copy()
@@ -261,7 +262,7 @@ def answers(each: Follower, x, effort: Effort, kept: int):
         between = [(1 - s) * y[i] + s * y[j] for i, j in pairs for s in (0.25, 0.5, 0.75)]
         if between and np.any(g[1 if len(g) > 1 else 0] <= least + TIE * (1 + np.abs(least))):
             between = np.stack(between)
-            extra = lower_values(each, x, np.nan_to_num(between, nan=1e30))
+            extra = lower_values(each, x, np.nan_to_num(between, nan=1e30), slack)
             y, g = np.concatenate([y, between]), np.concatenate([g, extra])
     return y, g, least
 
@@ -370,7 +371,7 @@ def lower_gaps(model: Model, x, y):
     found = []
     for each, own in zip(model.followers, split(model, y), strict=True):
         x_column = np.asarray(x, float)[:, None]
-        candidate, g, least = answers(each, x_column, FINE, 200)
+        candidate, g, least = answers(each, x_column, FINE, 200, EXACT)
         here = each.sense * float(np.ravel(each.g(x_column, own[:, None], Numbers))[0])
         finite = g[np.isfinite(g)]
         spread = float(finite.max() - finite.min()) if finite.size else 0.0
