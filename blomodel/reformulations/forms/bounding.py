@@ -139,15 +139,17 @@ class BoundingProblem:
         empty: Sequence[Array] = (),
         inside: Array | None = None,
         margin: float = 0.0,
+        is_other: bool = False,
     ) -> ScipProgram:
         """The relaxation with a cut for each lower point; its first variables are x and y.
 
         Without ``with_conditions`` it is the high-point relaxation: no gradient of the Lagrangian.
         ``empty``: what the lower level sees of x at no x at all. With ``inside``, what it sees of x:
         that part of the relaxation, with a margin from where this changes; its minimum is no bound.
+        ``is_other``: stated in another way, which leads SCIP to another tree.
         """
         model = self.stated
-        program = ScipProgram(finds_points=finds_points)
+        program = ScipProgram(finds_points=finds_points, is_other=is_other)
         x = program.variables(*model.bounds(self.p), model.integer_x)
         y = program.variables(*model.y_bounds, model.integer_y)
         self._inputs = {"x": x, "y": y, "p": [float(value) for value in self.p]}

@@ -127,9 +127,12 @@ class ScipProgram:
     finds_points : bool
         Whether to look for good points early. Without, only branching finds some: enough where the
         question is whether there are any.
+    is_other : bool
+        Whether complementarity is stated by switches, and rows are taken in another order: the same
+        program, for a second proof of what it says.
     """
 
-    def __init__(self, *, finds_points: bool = True) -> None:
+    def __init__(self, *, finds_points: bool = True, is_other: bool = False) -> None:
         import pyscipopt
 
         self._scip: Any = pyscipopt.Model()
@@ -140,6 +143,10 @@ class ScipProgram:
             self._scip.setHeuristics(pyscipopt.SCIP_PARAMSETTING.OFF)
         for name in LEFT_OUT_SEARCHES:
             self._scip.setParam(f"heuristics/{name}/freq", -1)
+        self._is_other = is_other
+        if is_other:
+            self._scip.setParam("randomization/permutationseed", 1)
+            self._scip.setParam("randomization/randomseedshift", 1)
         self._watch = _watch_class()()
         self._scip.includeEventhdlr(self._watch, "watch", "counts linear programs")
         self._variables: list[Any] = []  # the first ones are those a point is made of
@@ -211,7 +218,13 @@ class ScipProgram:
 
     def one_is_zero(self, first: Any, second: Any) -> None:
         """Of two nonnegative variables one must vanish."""
-        self._scip.addConsSOS1([first, second])
+        if not self._is_other:
+            self._scip.addConsSOS1([first, second])
+            return
+        switches = [self._scip.addVar(vtype="B") for _ in range(2)]
+        for variable, switch in zip((first, second), switches, strict=True):
+            self._scip.addConsIndicator(variable <= 0.0, binvar=switch)
+        self._scip.addCons(switches[0] + switches[1] >= 1.0)
 
     def one_holds(self, rows: Sequence[Formula]) -> None:
         """One of several rows is ``<= 0``, at least."""

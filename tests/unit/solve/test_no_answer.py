@@ -174,6 +174,8 @@ def test_bounds_that_contradict_each_other_are_infeasible_whatever_the_lower_lev
     g = y[0] * y[1] + 0.7 * x * y[0] - 0.1 * y[1]
     rows = [y >= [-2, -1], y <= [2, 1.4], 0.1 * y[0] + y[1] - 0.4 * x <= 2]
     lower = bm.Lower(cp.Minimize(g), rows, variables=[y])
-    problem = bm.BilevelProblem(cp.Minimize((x + 0.4) ** 2 + y[0]), [x >= -1, x <= 0.8, x <= -1.3], lower)
+    problem = bm.BilevelProblem(
+        cp.Minimize((x + 0.4) ** 2 + y[0]), [x >= -1, x <= 0.8, x <= -1.3], lower
+    )
     assert problem.solve(method) == np.inf
     assert problem.status == "infeasible"
