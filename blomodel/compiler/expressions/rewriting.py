@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import cvxpy as cp
 from cvxpy.atoms.elementwise.abs import abs as abs_atom
@@ -20,20 +21,46 @@ class Substitution:
             for variable, replacement in zip(old, new, strict=True)
             if variable is not replacement
         }
+        self._known: dict[int, tuple[Any, Any]] = {}  # by the id of a part, which is kept with it
 
     def __call__(self, part: cp.Expression | Constraint) -> cp.Expression | Constraint:
         """The part with the leaves replaced; the part itself when it holds none of them."""
-        if not any(variable.id in self._table for variable in part.variables()):
-            return part
-        if isinstance(part, cp.Variable):
-            return self._table[part.id]
-        replaced = part.copy([self(argument) for argument in part.args])
-        if isinstance(part, Constraint) and part.label:
-            replaced.set_label(part.label)
-        if isinstance(part, Constraint) or replaced.variables() or replaced.parameters():
+        if isinstance(part, Constraint):
+            args = [self._replaced(argument) for argument in part.args]
+            if _are_same(args, part.args):
+                return part
+            replaced = part.copy(args)
+            if part.label:
+                replaced.set_label(part.label)
             return replaced
-        # cvxpy cannot canonicalise every atom of a constant, a quadratic form for instance.
-        return cp.Constant(replaced.value)
+        return self._replaced(part)
+
+    def _replaced(self, part: Any) -> Any:
+        """The same for an expression; each is replaced once, however often it is asked for."""
+        known = self._known.get(id(part))
+        if known is not None:
+            return known[1]
+        if isinstance(part, cp.Variable):
+            new = self._table.get(part.id, part)
+        else:
+            args = [self._replaced(argument) for argument in part.args]
+            new = part if _are_same(args, part.args) else _with_arguments(part, args)
+        self._known[id(part)] = part, new
+        return new
+
+
+def _are_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
+    return all(a is b for a, b in zip(new, old, strict=True))
+
+
+def _with_arguments(part: Any, args: list[Any]) -> Any:
+    new = part.copy(args)
+    if any(isinstance(argument, cp.Variable | cp.Parameter) for argument in args):
+        return new
+    if new.variables() or new.parameters():
+        return new
+    # cvxpy cannot canonicalise every atom of a constant, a quadratic form for instance.
+    return cp.Constant(new.value)
 
 
 def rewrite(

@@ -250,6 +250,10 @@ def _matmul(node: Node, left: Interval, right: Interval) -> Interval:
         def product(a: Interval, b: Interval) -> Interval:
             return _square(a)
 
+    if m == n == 1:  # two vectors
+        terms = product(left, right)
+        return terms[0].sum(keepdims=True), terms[1].sum(keepdims=True)
+
     def matrix(end: np.ndarray, rows: int, columns: int, flipped: bool) -> np.ndarray:
         return end.reshape(columns, rows) if not flipped else end.reshape(rows, columns).T
 
