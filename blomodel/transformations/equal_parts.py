@@ -27,7 +27,7 @@ from blomodel.compiler.expressions.restricting import flat_number
 from blomodel.compiler.expressions.stacking import Forms, NotAlike, Stack
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
-from blomodel.declare.statement import Statement
+from blomodel.declare.statement import Partner, Statement
 from blomodel.transformations.transformation import Applied, Transformation
 
 _PLAIN = (Inequality, Equality, NonNeg, NonPos, Zero)
@@ -38,12 +38,15 @@ class EqualPartsTogether(Transformation):
 
     name: ClassVar[str] = "equal parts together"
 
+    def __init__(self) -> None:
+        self._found: tuple[Statement, Together | None] | None = None
+
     def obstacle(self, statement: Statement) -> str | None:
-        """Many parts must be alike; rows whose multipliers are part of the answer stay as they are."""
+        """Many parts must be alike."""
         if len(statement.followers) > 1:
             return "there are several followers"
-        if statement.priced_rows or statement.partners:
-            return "the upper level uses the multipliers of the rows as they are"
+        if statement.priced_rows:
+            return "the lower level does not answer with its multipliers yet"
         if statement.integers:
             return "some variables must be whole"
         every = (*statement.upper_constraints, *statement.lower.constraints)
@@ -51,29 +54,40 @@ class EqualPartsTogether(Transformation):
         n_parts = max(len(every), *(sum(1 for _ in _terms(each)) for each in objectives))
         if limits.SEPARATE_PARTS.allows(n_parts):
             return "there are not many parts"
-        return None
+        return None if self._put_together(statement) is not None else "few of its parts are alike"
 
     def apply(self, statement: Statement) -> Applied:
         """The first part of each form gives all of them their place."""
-        upper = {variable.id for variable in statement.levels.upper}
-        together = _Collection(Forms(lambda variable: variable.id in upper))
-        level = statement.lower
-        above, origins_above = together.rows(statement.upper_constraints)
-        below, origins = together.rows(level.constraints)
-        objective = type(level.objective)(together.sum(level.objective.args[0]))
-        after = replace(
-            statement,
-            upper_objective=together.sum(statement.upper_objective),
-            upper_constraints=tuple(above),
-            followers=(Lower(objective, below, level.variables, name=level.name),),
-        )
-        reason = (
-            f"{together.n_parts} summands and rows have {together.n_forms} forms; each is one vector"
-        )
-        if not together.n_parts:
-            after = statement
-            reason = "nothing, since no two are alike"
-        return Together(self.name, reason, statement, after, tuple(origins), tuple(origins_above))
+        found = self._put_together(statement)
+        assert found is not None
+        return found
+
+    def _put_together(self, statement: Statement) -> Together | None:
+        """What becomes of a statement, found once; None where nothing does."""
+        if self._found is None or self._found[0] is not statement:
+            self._found = statement, _joined(statement, self.name)
+        return self._found[1]
+
+
+def _joined(statement: Statement, name: str) -> Together | None:
+    upper = {variable.id for variable in statement.levels.upper}
+    together = _Collection(Forms(lambda variable: variable.id in upper))
+    level = statement.lower
+    above, origins_above = together.rows(statement.upper_constraints)
+    partners = {partner.position: partner for partner in statement.partners}
+    below, origins = together.rows(level.constraints, partners)
+    objective = type(level.objective)(together.sum(level.objective.args[0]))
+    after = replace(
+        statement,
+        upper_objective=together.sum(statement.upper_objective),
+        upper_constraints=tuple(above),
+        followers=(Lower(objective, below, level.variables, name=level.name),),
+        partners=_joined_partners(partners, origins),
+    )
+    if not together.n_parts:
+        return None
+    reason = f"{together.n_parts} summands and rows have {together.n_forms} forms; each is one vector"
+    return Together(name, reason, statement, after, tuple(origins), tuple(origins_above))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +107,6 @@ class Together(Applied):
 
     def invert_upper_multipliers(self, multipliers: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         """Those of the upper constraints before, by position, from those after that are known."""
-        if self.after is self.before:
-            return dict(multipliers)
         found: dict[int, np.ndarray] = {}
         for position, own in multipliers.items():
             places = self.origins_above[position]
@@ -103,7 +115,7 @@ class Together(Applied):
 
     def invert_multipliers(self, multipliers: list[np.ndarray], values: Values) -> list[np.ndarray]:
         """Each row's own, out of those of all rows of its form."""
-        if not multipliers or self.after is self.before:
+        if not multipliers:
             return multipliers
         before = self.before.lower.constraints
         found: list[np.ndarray] = [np.empty(0)] * len(before)
@@ -154,14 +166,18 @@ class _Collection:
         self.n_parts += n_stacked
         return parts[0] if len(parts) == 1 else AddExpression(parts)
 
-    def rows(self, constraints: Sequence[Constraint]) -> tuple[list[Constraint], list[tuple[int, ...]]]:
+    def rows(
+        self, constraints: Sequence[Constraint], partners: Mapping[int, Partner] | None = None
+    ) -> tuple[list[Constraint], list[tuple[int, ...]]]:
         """Constraints, with those of the same form as one, and which of those before each stands for."""
         groups: dict[Hashable, list[int]] = {}
         for position, constraint in enumerate(constraints):
             key: Hashable = ("alone", position)
             if isinstance(constraint, _PLAIN) and not constraint.label:
                 forms = tuple(self.forms.of(arg) for arg in constraint.args)
-                key = (type(constraint), forms, constraint.shape)
+                partner = (partners or {}).get(position)
+                kind = None if partner is None else partner.is_stationarity
+                key = (type(constraint), forms, constraint.shape, kind)
             groups.setdefault(key, []).append(position)
         found: list[Constraint] = []
         origins: list[tuple[int, ...]] = []
@@ -186,6 +202,19 @@ class _Collection:
             raise NotAlike
         columns = [[constraint.args[k] for constraint in members] for k in range(len(first.args))]
         return type(first)(*(stack.rows(column, first.shape) for column in columns))
+
+
+def _joined_partners(
+    partners: Mapping[int, Partner], origins: Sequence[tuple[int, ...]]
+) -> tuple[Partner, ...]:
+    """The partners of rows that were put together: those of each, in the order of the rows."""
+    found = []
+    for position, places in enumerate(origins):
+        own = [partners[place] for place in places if place in partners]
+        if own:
+            variables = tuple(variable for partner in own for variable in partner.variables)
+            found.append(Partner(position, variables, own[0].is_stationarity))
+    return tuple(found)
 
 
 def _terms(expression: cp.Expression, weight: float = 1.0) -> Iterator[tuple[float, Any]]:

@@ -162,8 +162,8 @@ def _with_multipliers(
     for partner in statement.partners:
         if partner.is_stationarity:
             continue
-        (multiplier,) = partner.variables
-        mine = n_x + entries[model.y.slice_of(multiplier)]
+        places = [entries[model.y.slice_of(multiplier)] for multiplier in partner.variables]
+        mine = n_x + np.concatenate(places)
         for rows, of_rows in zip((model.lower_in, model.lower_eq), found.scaled_rows[2:], strict=True):
             if partner.position in rows.slices:
                 own = np.round(of_rows[rows.slices[partner.position]].clip(-FARTHEST, FARTHEST))

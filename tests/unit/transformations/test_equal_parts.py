@@ -108,3 +108,35 @@ def test_explain_at_size():
     text = problem.explain()
     assert time.process_time() - began < 8  # about 0.7 s on a quiet machine; one by one 5 s
     assert "equal parts together" in text and "'customer 0'" in text
+
+
+def market(hours):
+    """In each hour a seller names a price, and the price of the rest is a multiplier."""
+    offer, followers, profit = cp.Variable(hours, name="offer"), [], 0
+    for hour in range(hours):
+        sold = cp.Variable(2, name=f"sold{hour}", nonneg=True)
+        balance = cp.sum(sold) == 1 + hour / 10
+        cost = offer[hour] * sold[0] + 3 * sold[1] + cp.sum_squares(sold)
+        lower = bm.Lower(cp.Minimize(cost), [balance, sold <= 2], variables=[sold], name=f"hour {hour}")
+        profit += -lower.multiplier(balance) * sold[0] - cp.square(offer[hour] - 1)
+        followers.append(lower)
+    return bm.BilevelProblem(cp.Maximize(profit), [offer >= 0, offer <= 6], followers)
+
+
+def test_multipliers_in_the_answer_keep_their_rows(monkeypatch):
+    together = market(16)
+    together.plain_chain  # noqa: B018 - made before the limit moves
+    monkeypatch.setattr(limits, "SEPARATE_PARTS", limits.Limit(10**9, "", ""))
+    apart = market(16)
+    one, other = together.plain_model.conditions, apart.plain_model.conditions
+    assert len(together.plain_model.lower_constraints) < len(apart.plain_model.lower_constraints)
+    random = np.random.default_rng(0)
+    model = apart.plain_model
+    x, y = random.uniform(0, 6, model.x.size), random.uniform(0, 1, model.y.size)
+    products = []
+    for conditions in (one, other):
+        rows = conditions.model.lower_in.values(x, y, np.empty(0))[conditions.rows]
+        products.append(np.sort(rows * y[conditions.columns - model.x.size]))
+    np.testing.assert_allclose(products[0], products[1], atol=1e-12)
+    total = sum(together.plain_model.g(x, y, np.empty(0)) - model.g(x, y, np.empty(0)))
+    assert total == pytest.approx(0.0, abs=1e-9)
