@@ -24,9 +24,9 @@ class Block:
 
     def __init__(self, name: str, leaves: Sequence[cp.Variable | cp.Parameter]) -> None:
         self.name = name
-        self.leaves = tuple(leaves)
+        self.leaves: tuple[cp.Variable | cp.Parameter, ...] = tuple(leaves)
         ends = np.cumsum([leaf.size for leaf in self.leaves], dtype=int)
-        self.size = int(ends[-1]) if len(ends) else 0
+        self.size: int = int(ends[-1]) if len(ends) else 0
         self._slices = {
             leaf.id: slice(int(end) - leaf.size, int(end))
             for leaf, end in zip(self.leaves, ends, strict=True)

@@ -136,13 +136,15 @@ class Tape:
         output: int,
         output_slices: Iterable[slice] | None = None,
     ) -> None:
-        self.input_names = tuple(input_names)
-        self.input_sizes = tuple(input_sizes)
-        self.nodes, self.output = _reachable(nodes, output)
+        self.input_names: tuple[str, ...] = tuple(input_names)
+        self.input_sizes: tuple[int, ...] = tuple(input_sizes)
+        kept, position = _reachable(nodes, output)
+        self.nodes: tuple[Node, ...] = kept
+        self.output: int = position
         self._size_of = dict(zip(self.input_names, self.input_sizes, strict=True))
-        self.n_outputs = self.nodes[self.output].size
+        self.n_outputs: int = self.nodes[self.output].size
         whole = [slice(0, self.n_outputs)]
-        self.output_slices = whole if output_slices is None else list(output_slices)
+        self.output_slices: list[slice] = whole if output_slices is None else list(output_slices)
         self.derivatives: dict[Any, Any] = {}  # filled by compiler/passes/derivatives.py
 
     def __call__(self, *inputs: Any) -> np.ndarray:

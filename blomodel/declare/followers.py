@@ -47,9 +47,9 @@ class Lower:
     ) -> None:
         check_objective(objective, "lower")
         self.objective = objective
-        self.constraints = check_constraints(constraints, "lower")
-        self.variables = Leaves(check_lower_variables(variables))
-        self.name = name or UNNAMED
+        self.constraints: list[Constraint] = check_constraints(constraints, "lower")
+        self.variables: Leaves[cp.Variable] = Leaves(check_lower_variables(variables))
+        self.name: str = name or UNNAMED
         self.multipliers: dict[int, Multiplier] = {}  # those asked for, by the constraint's id
 
     def __str__(self) -> str:

@@ -68,6 +68,8 @@ class Search:
         violation = run.violation(x, answer.y)
         if not np.isfinite(value) or violation > run.tolerance:
             return
+        if violation <= CLEAN and (not self._clean or value < self._clean[0][0]):
+            run.offer(x, answer.y, self.name, answer, value)  # at once, for those who look on
         for found in (self.best, self._clean) if violation <= CLEAN else (self.best,):
             if len(found) == KEPT and value >= found[-1][0]:
                 continue

@@ -79,28 +79,31 @@ class Model:
     """
 
     def __init__(self, statement: Statement) -> None:
-        self.statement = statement
-        self.f_expression = statement.upper_objective
-        self.g_expression = statement.lower.minimised
-        self.upper_constraints = list(statement.upper_constraints)
-        self.lower_constraints = list(statement.lower.constraints)
+        self.statement: Statement = statement
+        self.f_expression: cp.Expression = statement.upper_objective
+        self.g_expression: cp.Expression = statement.lower.minimised
+        self.upper_constraints: list[Constraint] = list(statement.upper_constraints)
+        self.lower_constraints: list[Constraint] = list(statement.lower.constraints)
 
         levels = statement.levels
-        self.x, self.y, self.p = self.blocks = (levels.x, levels.y, levels.p)
-        self.integer_x = integers_of(self.x, statement.integers)
-        self.integer_y = integers_of(self.y, statement.integers)
-        self.f = lower([self.f_expression], self.blocks)
-        self.g = lower([self.g_expression], self.blocks)
-        self.f_grad = gradient(self.f, ("x", "y"))
-        self.upper_in = Rows(self.upper_constraints, INEQUALITY, self.blocks)
-        self.upper_eq = Rows(self.upper_constraints, EQUALITY, self.blocks)
-        self.lower_in = Rows(self.lower_constraints, INEQUALITY, self.blocks)
-        self.lower_eq = Rows(self.lower_constraints, EQUALITY, self.blocks)
-        self.coupling_constraints = [
+        self.x: Block = levels.x
+        self.y: Block = levels.y
+        self.p: Block = levels.p
+        self.blocks: tuple[Block, Block, Block] = (self.x, self.y, self.p)
+        self.integer_x: np.ndarray = integers_of(self.x, statement.integers)
+        self.integer_y: np.ndarray = integers_of(self.y, statement.integers)
+        self.f: Tape = lower([self.f_expression], self.blocks)
+        self.g: Tape = lower([self.g_expression], self.blocks)
+        self.f_grad: Tape = gradient(self.f, ("x", "y"))
+        self.upper_in: Rows = Rows(self.upper_constraints, INEQUALITY, self.blocks)
+        self.upper_eq: Rows = Rows(self.upper_constraints, EQUALITY, self.blocks)
+        self.lower_in: Rows = Rows(self.lower_constraints, INEQUALITY, self.blocks)
+        self.lower_eq: Rows = Rows(self.lower_constraints, EQUALITY, self.blocks)
+        self.coupling_constraints: list[Constraint] = [
             c for c in self.upper_constraints if any(v in self.y for v in c.variables())
         ]
         # Signs of hoisted parts must survive new parameter values, so these bounds use none.
-        self.x_bounds = self._upper_bounds(None)
+        self.x_bounds: tuple[np.ndarray, np.ndarray] = self._upper_bounds(None)
 
     @property
     def has_integers(self) -> bool:

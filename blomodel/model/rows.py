@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from blomodel.compiler.expressions.constraints import INEQUALITY, SPECTRAL, as_r
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, polynomial
+from blomodel.compiler.tape import Tape
 from blomodel.text.shorten import shorten
 
 
@@ -46,7 +48,7 @@ class Rows:
         self._constraints = constraints
         expressions, end = [], 0
         forms = [as_row(constraint) for constraint in constraints]
-        self.spectral = [
+        self.spectral: list[tuple[int, Any]] = [
             (position, row[1])
             for position, row in enumerate(forms)
             if kind == INEQUALITY and row[0] == SPECTRAL
@@ -57,15 +59,15 @@ class Rows:
             expressions.append(expression)
             self.slices[position] = slice(end, end + expression.size)
             end += expression.size
-        self.n_smooth = end
-        self.tape = lower(expressions, blocks) if expressions else None
-        self._spectral_tapes = []
+        self.n_smooth: int = end
+        self.tape: Tape | None = lower(expressions, blocks) if expressions else None
+        self._spectral_tapes: list[tuple[int, Tape]] = []
         for position, expression in self.spectral:
             side = expression.shape[0]
             self._spectral_tapes.append((side, lower([expression], blocks)))
             self.slices[position] = slice(end, end + side)
             end += side
-        self.size = end
+        self.size: int = end
         self._sizes = (blocks[0].size, blocks[1].size)
         self._last: tuple[bytes, Linearisation] | None = None
         self._last_dense: tuple[bytes, np.ndarray] | None = None

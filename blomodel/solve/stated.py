@@ -59,11 +59,12 @@ class StatedProblem:
     ) -> None:
         check_objective(objective, "upper")
         self.objective = objective
-        self.constraints = check_constraints(constraints, "upper")
-        self.is_game = isinstance(lower, Nash)
-        self.followers = lower.followers if isinstance(lower, Nash) else check_followers(lower)
-        self.transformations = tuple(transformations)
-        self.declared = None if variables is None else tuple(variables)
+        self.constraints: list[Constraint] = check_constraints(constraints, "upper")
+        self.is_game: bool = isinstance(lower, Nash)
+        stated = lower.followers if isinstance(lower, Nash) else check_followers(lower)
+        self.followers: tuple[Lower, ...] = stated
+        self.transformations: tuple[Transformation, ...] = tuple(transformations)
+        self.declared: tuple[cp.Variable, ...] | None = None if variables is None else tuple(variables)
         self._derive()
         lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
         upper_parts = [objective.args[0], *self.constraints]
@@ -71,7 +72,7 @@ class StatedProblem:
         self.status: Status | None = None
         self.solution: Solution | None = None
         self._certificate: Certificate | None = None
-        self.user_start = UserStart()
+        self.user_start: UserStart = UserStart()
 
     def _derive(self) -> None:
         """Whose variable is whose, and one lower level for all followers."""
