@@ -25,9 +25,7 @@ CLOSED = 0.2  # share of the gap that a portion must close for another one
 HOPEFUL = 0.1  # share of the gap that all portions of a level must close for a proof to be in sight
 PATIENT = 2  # further levels that large formulas wait where no time limit asks for all that can be done
 POLISHED = 1e-6  # relative: a gap that needs no polish
-LONGEST = (
-    4.0  # seconds of a first portion: most take less than one, but SCIP may stay in a node for long
-)
+LONGEST = 4.0  # seconds of work of a first portion: most take less than one, but nodes may be endless
 ROUNDS = 20  # of steps on the KKT pieces
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Bounding:
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
         self.is_slow = False  # the last effort has hardly brought the bound nearer
-        self._deadline = run.deadline
+        self._deadline, self._last = run.deadline, math.inf
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
@@ -72,15 +73,16 @@ class Bounding:
     ) -> bool:
         """Branch so many nodes, over several rounds if need be; whether value and bound have met.
 
-        A single node may take SCIP minutes: after ``longest`` seconds the search ends for good.
+        A single node may take SCIP minutes: after ``longest`` seconds of the processor's work, which
+        other programs do not slow down, the search ends for good.
         """
-        self._deadline = run.deadline if math.isinf(longest) else run.deadline.earlier(longest)
+        self._deadline, self._last = run.deadline, time.process_time() + longest
         last, last_program = self.nodes + max_nodes, self.programs + max_programs
         while not self.has_ended and self.nodes < last and self.programs < last_program:
             run.check_limits()
             if self.is_settled(run) and self._is_confirmed(run) and self._is_proven_twice(run):
                 break
-            if self._deadline.is_over:
+            if self._deadline.is_over or time.process_time() > self._last:
                 self.has_ended = True
                 break
             answer = self._relax(run, last - self.nodes, last_program - self.programs)
@@ -200,6 +202,7 @@ class Bounding:
             enough=enough,
             cutoff=cutoff,
             deadline=self._deadline,
+            processor=self._last - time.process_time(),
         )
         self.nodes += max(answer.nodes - self._before[0], 1)
         self.programs += max(answer.programs - self._before[1], 1)

@@ -11,6 +11,7 @@ import importlib.util
 import math
 import os
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -291,6 +292,7 @@ class ScipProgram:
         enough: float = math.inf,
         cutoff: float = math.inf,
         deadline: Deadline = NEVER,
+        processor: float = math.inf,
     ) -> ScipAnswer:
         """Branch until the bound meets the best point, or a limit is reached.
 
@@ -307,6 +309,8 @@ class ScipProgram:
         cutoff : float
             Points that are not better than this are of no interest.
         deadline : Deadline
+        processor : float
+            Seconds of the processor's work, which do not depend on what else a machine does.
         """
         scip = self._scip
         if self._is_contradictory:
@@ -323,16 +327,19 @@ class ScipProgram:
         scip.setObjlimit(min(cutoff, INFINITE))
         self._cutoff = cutoff
         self._watch.most = self._watch.count + max_programs
-        self._optimise()
+        self._optimise(processor)
         count("scip")
         return self._answer(n_values, cutoff)
 
-    def _optimise(self) -> None:
+    def _optimise(self, processor: float) -> None:
         """Let SCIP work in a thread of its own, so that a Ctrl-C or a limit is noticed here."""
+        end = time.process_time() + processor
         work = _workshop(os.getpid()).submit(self._scip.optimizeNogil)
         try:
             while not work.done():
                 wait([work], BETWEEN_LOOKS)
+                if time.process_time() > end:
+                    self._scip.interruptSolve()
         except BaseException:
             self._scip.interruptSolve()
             wait([work])
