@@ -204,12 +204,11 @@ def test_conic_lower_level_with_exponential_and_norm():
     problem = bm.BilevelProblem(cp.Minimize((y[0] - 0.2) ** 2 + 0.1 * x**2), [0.1 <= x, x <= 3], lower)
     value = problem.solve()
     assert problem.certificate.accepted
-    grid = []
+    grid, inner, at = [], cp.Variable(2), cp.Parameter()
+    below = cp.Problem(cp.Minimize(cp.sum(cp.exp(inner)) - at * inner[0]), [cp.norm(inner, 2) <= 1 + at])
     for trial in np.linspace(0.1, 3, 60):
-        inner = cp.Variable(2)
-        cp.Problem(
-            cp.Minimize(cp.sum(cp.exp(inner)) - trial * inner[0]), [cp.norm(inner, 2) <= 1 + trial]
-        ).solve(solver=cp.CLARABEL)
+        at.value = trial
+        below.solve(solver=cp.CLARABEL)
         grid.append((inner.value[0] - 0.2) ** 2 + 0.1 * trial**2)
     assert value <= min(grid) + 1e-6
 
