@@ -1,4 +1,7 @@
-"""Random bilevel LPs and QPs: value, bound and time beside SCIP on the KKT conditions with SOS1 pairs.
+"""Random bilevel LPs and QPs: value, bound and time beside SCIP and Gurobi on the KKT conditions.
+
+Both are given the same conditions with a set of type SOS1 for each pair. Gurobi is left out where it is
+not installed, or where its licence is for smaller models.
 
 Run alone:  pip install ".[test,bench]" && pytest -m benchmark -s tests/benchmarks -k scip
 """
@@ -103,6 +106,42 @@ def scip_on_quadratic(n, seed):
     )
 
 
+def gurobi(kind, n, seed):
+    """Value, bound and seconds of Gurobi on the same conditions; None where it cannot be asked."""
+    try:
+        import gurobipy as gp
+    except ImportError:
+        return None
+    D, Q = linear_data(n, seed), BilevelQP(n, seed=seed)
+    low, high = (0, 2) if kind == "LP" else (-5, 5)
+    try:
+        with gp.Env(params={"OutputFlag": 0, "Threads": 1, "TimeLimit": LIMIT}) as env:
+            model = gp.Model(env=env)
+            x = model.addMVar(n, lb=low, ub=high)
+            y = model.addMVar(n, lb=-gp.GRB.INFINITY)
+            if kind == "LP":
+                rows = [D["b"] + D["B"] @ x - D["A"] @ y, 1.0 * y, 5 - 1.0 * y]
+                m = model.addMVar(3 * n)
+                model.addConstr(D["A"].T @ m[:n] - m[n : 2 * n] + m[2 * n :] == D["q"])
+                model.setObjective(D["c"] @ x + D["d"] @ y)
+            else:
+                rows = [Q.r + Q.B @ x - Q.A @ y]
+                m = model.addMVar(n)
+                model.addConstr(Q.Q @ y + Q.C @ x + Q.q + Q.A.T @ m == 0)
+                model.setObjective(((x - Q.a) @ (x - Q.a) + (y - Q.b) @ (y - Q.b)) / 2)
+            slack = model.addMVar(m.shape[0])
+            for k, part in enumerate(rows):
+                model.addConstr(slack[k * n : (k + 1) * n] == part)
+            for one, other in zip(slack.tolist(), m.tolist(), strict=True):
+                model.addSOS(gp.GRB.SOS_TYPE1, [one, other])
+            began = time.perf_counter()
+            model.optimize()
+            value = model.ObjVal if model.SolCount else np.inf
+            return value, model.ObjBound, time.perf_counter() - began
+    except gp.GurobiError:
+        return None
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     ("kind", "n"), [("LP", 20), ("LP", 40), ("LP", 60), ("QP", 30), ("QP", 50), ("QP", 100)]
@@ -120,6 +159,11 @@ def test_never_worse_than_scip(kind, n, seed):
         f"\n{kind} n = {n}, seed {seed}: blomodel {value:.4f} [{own_bound}] {problem.status} "
         f"in {seconds:.1f} s; SCIP {theirs:.4f} [{bound:.4f}] in {scip_seconds:.1f} s"
     )
+    gurobis = gurobi(kind, n, seed)
+    if gurobis is not None:
+        print("Gurobi {:.4f} [{:.4f}] in {:.1f} s".format(*gurobis))
+        assert value <= gurobis[0] + NEAR * (1 + abs(value))
+        assert value >= gurobis[1] - NEAR * (1 + abs(value))
     assert problem.certificate.accepted
     assert value <= theirs + NEAR * (1 + abs(value))
     assert value >= bound - NEAR * (1 + abs(value))  # neither of the two is wrong
