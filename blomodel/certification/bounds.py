@@ -39,6 +39,7 @@ AGREES = 1e-5  # relative difference of a bound and the one that is recomputed
 PROGRAMS = 100  # linear programs that SCIP may solve for a bound
 SHARE, SHORTEST = 0.05, 0.2  # of the seconds that a run took, and seconds: what a bound may take
 EACH, OVERHEAD = 1e-4, 0.03  # seconds for each variable and row, and in any case
+EACH_PRODUCT = 3e-8  # seconds for each product in f and each unknown: data make dense factors
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def high_point(model: Model, p: np.ndarray, deadline: Deadline, spent: float = n
     """The least f over both levels' constraints, or what is convex of them; -inf with the reason."""
     size = model.x.size + model.lower_size + len(model.upper_in) + len(model.upper_eq)
     allowed = max(SHORTEST, SHARE * spent)
-    if OVERHEAD + EACH * size > min(allowed, deadline.remaining):
+    expected = OVERHEAD + (EACH + EACH_PRODUCT * model.f.n_products) * size
+    if expected > min(allowed, deadline.remaining):
         return Bound(source="to solve the high-point relaxation would take long beside the run")
     found = _convex(model, p)
     if found is None:
