@@ -389,5 +389,5 @@ def lower_gaps(model: Model, x, y):
 def is_confirmed(model: Model, x, y):
     """Whether a finer search below still finds this point an answer."""
     return all(
-        gap <= 10 * TIE * (1 + abs(v)) for gap, v, _, _ in lower_gaps(model, x, y) if np.isfinite(v)
+        np.isfinite(v) and gap <= 10 * TIE * (1 + abs(v)) for gap, v, _, _ in lower_gaps(model, x, y)
     )

@@ -74,7 +74,8 @@ def judge_point(model: Model, record: dict, x, y, certificate) -> None:
         # In the units of the library: the gap is relative to 1 + |v|, or to the range of g if less.
         size_of_g = 1 / model.units.get("g", 1.0) + abs(v)
         scale = np.clip(spread, 1e-3 * size_of_g, size_of_g)
-        if np.isfinite(v) and gap > 10 * tolerance * scale:
+        # Where hardly anything is at stake, ties are ties up to a tenth of the tolerance.
+        if np.isfinite(v) and gap > tolerance * max(10 * scale, 0.1 * size_of_g):
             faults.append(f"not lower-optimal: gap {gap:.2e} to v = {v}, answer {other.tolist()}")
     if max(violations) > 10 * tolerance * size:
         faults.append(f"not feasible by {max(violations):.2e}")
@@ -89,7 +90,7 @@ def judge_point(model: Model, record: dict, x, y, certificate) -> None:
     is_false_optimum = record["status"] == "optimal" and gain > (
         1.2 * certificate.optimality_gap * (1 / unit + abs(value)) + slack
     )
-    if gain > WORSE * (1 / unit + abs(best)):
+    if gain > WORSE * (1 / unit + abs(best)) and is_confirmed(model, best_x, best_y):
         record["worse by"] = gain
     if gain < -WORSE * (1 / unit + abs(best)):
         record["better by"] = -gain
