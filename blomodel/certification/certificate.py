@@ -97,9 +97,14 @@ class Certificate:
         """Who computed the bound from what, and what was taken off it; why there is none."""
         if self.bound is None:
             return self.bound_source or "none is known"
+        return f"from {self.bound_source}; {self.bound_trust}"
+
+    @property
+    def bound_trust(self) -> str:
+        """Who computed the bound, and what was taken off it."""
         how = "recomputed" if self.bound_is_recomputed else "as reported by the method"
         off = f", with a slack of {self.bound_slack:.0e} for tolerances" if self.bound_slack else ""
-        return f"from {self.bound_source}; {how}{off}"
+        return f"{how}{off}"
 
     @property
     def hidden(self) -> float:

@@ -36,8 +36,11 @@ def format_certificate(certificate: Certificate) -> str:
     if c.stationarity is not None:
         lines.append(f"  stationarity           {c.stationarity:.2e}")
     if c.accepted:
-        shown = "none" if c.bound is None else f"{c.bound:.10g}"
-        lines.append(f"  bound                  {shown}   ({c.bound_origin})")
+        if c.bound is None:
+            lines.append(f"  bound                  none   ({c.bound_origin})")
+        else:
+            lines.append(f"  bound                  {c.bound:.10g}   ({c.bound_trust})")
+            lines.append(f"  bound from             {c.bound_source}")
     if c.bound is not None and c.gap is not None:
         verdict = "<=" if c.gap <= c.optimality_gap else ">"
         lines.append(f"  gap to the bound       {max(c.gap, 0.0):.2e}   {verdict} {c.optimality_gap:g}")

@@ -220,7 +220,7 @@ def _claim(
     if distance is not None and distance < -CONTRADICTION:
         return modest, [f"f is better than the bound from {bound_source}, so that one must be wrong"]
     if distance is not None and distance <= optimality_gap:
-        return Status.OPTIMAL, [f"the bound from {bound_source} is reached"]
+        return Status.OPTIMAL, ["the bound is reached"]
     if facts.is_local_optimum and lower.is_convex:
         return Status.LOCALLY_OPTIMAL, [facts.reason]
     return modest, [facts.reason]
