@@ -17,7 +17,6 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.memory import remembered
@@ -36,9 +35,11 @@ OF_CLARABEL = 1e-7  # relative: what an interior-point solver's tolerances may r
 ROUNDING = 1e-12  # relative: what interval arithmetic without outward rounding may raise one by
 TOLERANCES = (1e-9, 1e-7)  # asked of Clarabel in turn
 AGREES = 1e-5  # relative difference of a bound and the one that is recomputed
+FAR_AWAY = 1e8  # entries of a point that a solver may have left on the way to infinity
 PROGRAMS = 100  # linear programs that SCIP may solve for a bound
 SHARE, SHORTEST = 0.05, 0.2  # of the seconds that a run took, and seconds: what a bound may take
 EACH, OVERHEAD = 1e-4, 0.03  # seconds for each variable and row, and in any case
+EACH_FORMULA = 1e-3  # seconds for each product that SCIP is told, which is not interrupted
 EACH_PRODUCT = 3e-8  # seconds for each product in f and each unknown: data make dense factors
 
 
@@ -172,6 +173,10 @@ def _solved(model: Model, rows: Sequence[Constraint], source: str) -> Bound:
         if problem.status != cp.OPTIMAL:
             return Bound(source="the high-point relaxation could not be solved accurately")
         value = float(problem.value)
+        leaves = problem.variables()
+        if max(float(np.abs(leaf.value).max(initial=0.0)) for leaf in leaves) > FAR_AWAY:
+            # Where f levels off, a solver stops somewhere on the way to a limit that may not exist.
+            return Bound(source="the high-point relaxation has its least value far away, if at all")
         # A violated row has raised nothing and lowered f by at most its multiplier times that; the dual
         # side is as exact as the tolerance, relative to what the multipliers weigh.
         weight = sum(_weight(row) for row in rows)
@@ -189,8 +194,10 @@ def _by_scip(model: Model, p: np.ndarray, deadline: Deadline) -> Bound:
     """By branch and bound with few linear programs."""
     if not is_installed():
         return Bound(source="the high-point relaxation is not convex, and SCIP is not installed")
-    if not limits.FORMULAS_AT_ONCE.allows(model.f.n_products + model.lower_size):
-        return Bound(source="the high-point relaxation is not convex, and large")
+    rows = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
+    products = model.f.n_products + sum(part.tape.n_products for part in rows if part.tape is not None)
+    if EACH_FORMULA * products > deadline.remaining:
+        return Bound(source="the high-point relaxation is not convex, and to bound it would take long")
     reason = why_no_bounds(model)
     if reason is not None:
         return Bound(source=f"the high-point relaxation is not convex, and not for SCIP: {reason}")

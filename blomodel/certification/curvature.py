@@ -23,7 +23,7 @@ ROUND = 1e-7  # the same after each direction was scaled to curvature one
 VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
 HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
 HARDLY_HELD = 1e-11  # the same of a row that may do so nearby
-FEW = 24  # directions up to which products with the matrix cost less than the matrix
+IN_TURN = 24  # directions up to which products with the matrix cost less than the matrix
 FULL = 0.1  # share of nonzeros from which a matrix is multiplied as a plain one
 NEARBY = 1e-3  # radius, relative to the size of x, in which such rows outweigh a negative curvature
 
@@ -131,7 +131,7 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
     n_left = basis.shape[1]
     if n_left == 0:
         return Growth(True, 0, gain=0.0)
-    matrix = None if n_left <= FEW or deadline.is_over else curvature.within(basis)
+    matrix = None if n_left <= IN_TURN or deadline.is_over else curvature.within(basis)
     if matrix is not None and np.all(np.isfinite(matrix)):
         return _judge((matrix + matrix.T) / 2, basis, level, directions)
     if not limits.CURVED_DIRECTIONS.allows(n_left):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from blomodel.experiments.sweep import Sweep
 
-MAX_LINES = 12  # of entries of variables; more cannot be told apart
+SHOWN_LINES = 12  # of entries of variables; more cannot be told apart
 DASHES = ("-", "--")
 
 
@@ -60,12 +60,12 @@ def _draw_curves(sweep: Sweep, upper: Any, lower: Any) -> Figure:
             else [f"{variable}[{k}]" for k in range(entries.shape[1])]
         )
         lines += list(zip(names, entries.T, strict=True))
-    for number, (entry, figures) in enumerate(lines[:MAX_LINES]):
+    for number, (entry, figures) in enumerate(lines[:SHOWN_LINES]):
         style = DASHES[number // len(pictures.COLOURS) % len(DASHES)]
         colour = pictures.COLOURS[number % len(pictures.COLOURS)]
         lower.plot(along[order], figures[order], style, color=colour, label=entry, linewidth=1.4)
-    if len(lines) > MAX_LINES:
-        lower.plot([], [], " ", label=f"and {len(lines) - MAX_LINES} more")
+    if len(lines) > SHOWN_LINES:
+        lower.plot([], [], " ", label=f"and {len(lines) - SHOWN_LINES} more")
     lower.set_ylabel("answer")
     lower.set_xlabel(label)
     lower.legend(frameon=False, fontsize="small")

@@ -71,7 +71,7 @@ class PerturbedGd:
     start_accuracy: float = setting(
         1.0,
         "C_0: y begins where the squared lower slope is at most alpha^2 C_0",
-        aliases=("C_0", "warm_start"),
+        aliases=("C_0",),
         minimum=0.0,
         own=True,
     )

@@ -52,7 +52,7 @@ class Unrolled(InnerPathMethod):
     restart: bool = setting(
         False,
         "whether the inner steps begin at the first y in every iteration, not at the last one",
-        opposites=("warm_start",),
+        opposites=("keep_y",),
     )
 
     def run(self, run: Run) -> None:

@@ -241,6 +241,7 @@ def _look_for_a_way_out(
         optimistic_value=optimistic_value,
         deadline=deadline.earlier(max(SHORT, 0.05 * run.elapsed)),
         describe=lambda direction: describe_direction(problem, point.x, direction),
+        least=max(run.bound, run.least_value),
     )
     return looked.look()
 

@@ -31,7 +31,6 @@ from blomodel.solve.starts import UserStart
 from blomodel.status import Status
 from blomodel.transformations.attributes import PlainVariables
 from blomodel.transformations.chain import Chain
-from blomodel.transformations.equal_parts import EqualPartsTogether
 from blomodel.transformations.followers import JoinFollowers
 from blomodel.transformations.kinked_rows import RowsWithoutKinks
 from blomodel.transformations.multipliers import MultipliersInAnswer
@@ -171,6 +170,8 @@ class StatedProblem:
     @cached_property
     def plain_chain(self) -> Chain:
         """What is done to every problem: followers joined, multipliers answered, all rows plain."""
+        from blomodel.transformations.equal_parts import EqualPartsTogether  # brings the compiler
+
         return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks(), EqualPartsTogether())
 
     @cached_property

@@ -71,8 +71,10 @@ class Attainment:
         optimistic_value: Callable[[np.ndarray], float],
         deadline: Deadline,
         describe: Callable[[np.ndarray], str],
+        least: float = -np.inf,
     ) -> None:
         self.describe = describe  # a direction of x, in the user's words
+        self.least = least  # what f cannot fall below by its formula
         self.model, self.p, self.x, self.y = model, p, x, y
         self.sign = sign  # +1 when the user minimises, for the text
         self.tolerance, self.violation, self.deadline = tolerance, violation, deadline
@@ -135,7 +137,8 @@ class Attainment:
         shown = ", ".join(f"{self.sign * value:.6g}" for value in values[:3])
         shown = f"{shown}, ..., {self.sign * values[-1]:.6g}"
         where = f"at distances 0, {DISTANCES[0] * unit:.3g}, ..., {DISTANCES[-1] * unit:.3g}"
-        if drops[-1] >= 0.5 * drops[-2] and drops[-1] > noise:
+        visible = 10 * self.tolerance * (1 + abs(self.value))
+        if drops[-1] >= 0.5 * drops[-2] and drops[-1] > visible and not np.isfinite(self.least):
             along = self.describe(direction)
             text = f"with {along} f improves without limit: {shown} {where}"
             return WayOut(True, -np.inf, x, y, values[position], text)

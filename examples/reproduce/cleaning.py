@@ -112,7 +112,7 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
             problem.solve(name, time_limit=8.0 if quick else LONGEST, **wishes)
         solution = problem.solution
         assert solution is not None
-        share, answer = accuracy(solution.iterate, test), "none"
+        share, answer = accuracy(solution.iterate or solution.values, test), "none"
         if problem.certificate is not None and problem.certificate.accepted:
             answer = f"{100 * accuracy(solution.values, test):.2f}"
         f1 = f1_score(solution.iterate["x"] < 0, is_wrong)

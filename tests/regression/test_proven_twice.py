@@ -28,6 +28,6 @@ def test_three_followers_with_products_and_a_cubic():
     f = cp.exp(0.5 * x) + 1.6 * cp.abs(x - 1.8) - 0.4 * (a[0] + a[1]) - b[0] - 1.1 * b[1] + 0.7 * c
     row = -2 * x - 0.9 * a[0] - 0.5 * a[1] - 0.1 * b[0] + 0.3 * b[1] - 0.5 * c <= -0.1
     problem = bm.BilevelProblem(cp.Minimize(f), [x >= -1, x <= 3, row], [first, second, third])
-    problem.solve(time_limit=20)
+    problem.solve(time_limit=6)
     assert problem.certificate.bound is None or problem.certificate.bound <= -0.4412
     assert problem.status != "optimal" or problem.value <= -0.44

@@ -108,7 +108,7 @@ def unknown_word(
         many = "the method" if len(others) == 1 else "the methods"
         shown = ", ".join(others[:6]) + (", ..." if len(others) > 6 else "")
         needs = "; auto chooses such things itself" if method == "auto" else ""
-        return f"{no_such}: it is one of {many} {shown}, as in solve(method={others[0]!r}){needs}."
+        return f"{no_such}: it is a setting of {many} {shown}, as in solve(method={others[0]!r}){needs}."
     like = nearest(word, [*words, *general])
     suggestion = ""
     if like is not None:

@@ -324,7 +324,7 @@ class BoundingProblem:
         return not holds_x or model.lower_eq.is_affine
 
     def stays_in_range(self, value: float = math.inf) -> bool:
-        """Whether no exponential goes beyond what SCIP can count, where f is at most ``value``."""
+        """Whether SCIP can count all exponentials, and all of f, where f is at most ``value``."""
         model = self.model
         parts = (
             (model.upper_in, False),
@@ -335,7 +335,8 @@ class BoundingProblem:
         rows = [(part.tape, is_equality) for part, is_equality in parts if part.tape is not None]
         box = {"x": model.bounds(self.p), "y": model.y_bounds, "p": (self.p, self.p)}
         level = (model.f, value) if math.isfinite(value) else None
-        return stays_in_range([model.f, model.g, *(tape for tape, _ in rows)], box, rows, level)
+        tapes = [model.f, model.g, *(tape for tape, _ in rows)]
+        return stays_in_range(tapes, box, rows, level, objective=model.f)
 
     @cached_property
     def coupled_rows(self) -> Array:

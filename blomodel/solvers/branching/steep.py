@@ -1,8 +1,9 @@
-"""Exponentials that may leave the range of numbers in which SCIP counts.
+"""Functions that may leave the range of numbers in which SCIP counts.
 
 SCIP takes 1e20 for infinity, so that exp(t) has no values where t is above 46: points beyond would be
-missing from a relaxation, and its minimum would be no bound. Here such t are looked for, first by
-intervals, then by asking how large t can get under the simple rows of a problem.
+missing from a relaxation, and its minimum would be no bound. In an objective, log(t) and the like are no
+better: they end at 46 for SCIP, and go on for ever. Here such t are looked for, first by intervals, then
+by asking how large t can get under the simple rows of a problem.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ Box = Mapping[str, tuple[Array, Array]]
 TOP = 40.0  # exp of it is 2e17, and products with it stay below SCIP's infinity
 RISING = frozenset((op.EXP,))
 BOTH_WAYS = frozenset((op.SINH, op.COSH, op.TANH, op.SIGMOID, op.SOFTPLUS))
+FARTHEST = 1e15  # arguments of slow functions up to which SCIP sees all of them
+SLOW = frozenset((op.LOG, op.LOG1P, op.SQRT, op.ASINH))
 NODES = 200  # for one question
 
 
@@ -43,11 +46,27 @@ def steep_places(tape: Tape, box: Box) -> list[tuple[int, int, float]]:
     return found
 
 
+def slow_places(tape: Tape, box: Box) -> list[tuple[int, int, float]]:
+    """Arguments of logarithms and roots that intervals cannot show to end: node, entry and sign."""
+    if not any(node.op in SLOW for node in tape.nodes):
+        return []
+    ranges = node_intervals(tape, box)
+    found = []
+    for node in tape.nodes:
+        if node.op in SLOW:
+            low, high = ranges[node.args[0]]
+            found += [(node.args[0], int(k), 1.0) for k in np.flatnonzero(~(high <= FARTHEST))]
+            if node.op == op.ASINH:
+                found += [(node.args[0], int(k), -1.0) for k in np.flatnonzero(~(low >= -FARTHEST))]
+    return found
+
+
 def stays_in_range(
     tapes: Sequence[Tape],
     box: Box,
     rows: Sequence[tuple[Tape, bool]] = (),
     level: tuple[Tape, float] | None = None,
+    objective: Tape | None = None,
 ) -> bool:
     """Whether all exponentials in tapes stay within what SCIP can count, wherever some rows hold.
 
@@ -60,10 +79,14 @@ def stays_in_range(
         Constraints, and whether they are equations; the quadratic ones among them are used.
     level : (Tape, float), optional
         A function and a value above which points are of no interest.
+    objective : Tape, optional
+        What is minimised, in which slow functions count too.
     """
-    places = [(tape, place) for tape in tapes for place in steep_places(tape, box)]
+    places = [(tape, place, TOP) for tape in tapes for place in steep_places(tape, box)]
+    if objective is not None:
+        places += [(objective, place, FARTHEST) for place in slow_places(objective, box)]
     try:
-        return all(_is_low(tape, place, box, rows, level) for tape, place in places)
+        return all(_is_low(tape, place, top, box, rows, level) for tape, place, top in places)
     except UntranslatableError:
         return False
 
@@ -71,6 +94,7 @@ def stays_in_range(
 def _is_low(
     tape: Tape,
     place: tuple[int, int, float],
+    top: float,
     box: Box,
     rows: Sequence[tuple[Tape, bool]],
     level: tuple[Tape, float] | None,
@@ -91,7 +115,7 @@ def _is_low(
     node, entry, sign = place
     argument: Any = node_formulas(tape, inputs, program.named, program.within_a_turn)[node][entry]
     if is_number(argument):
-        return bool(sign * argument <= TOP)
+        return bool(sign * argument <= top)
     program.minimise(-sign * argument)
-    found = program.solve(0, max_nodes=NODES, max_programs=NODES, enough=-TOP)
-    return bool(-found.bound <= TOP)
+    found = program.solve(0, max_nodes=NODES, max_programs=NODES, enough=-top)
+    return bool(-found.bound <= top)

@@ -82,7 +82,7 @@ def test_one_matrix_holds_what_products_hold(monkeypatch: pytest.MonkeyPatch) ->
         return judge(matrix, *rest)
 
     monkeypatch.setattr(curvature, "_judge", keep)
-    monkeypatch.setattr(curvature, "FEW", 0)
+    monkeypatch.setattr(curvature, "IN_TURN", 0)
     problem.solve(method="phi-descent")
     assert problem.status == "locally_optimal"
     monkeypatch.setattr(curvature.Curvature, "within", lambda self, basis: None)

@@ -60,7 +60,7 @@ REFUSED = {
     "a method with a slip": (lambda: problem().solve(method="blok"), "did you mean 'blocc'"),
     "a setting of other methods": (
         lambda: problem().solve("kkt-mip", gamma=3),
-        "'gamma': it is one of the methods.*blocc",
+        "'gamma': it is a setting of the methods.*blocc",
     ),
     "a setting for auto": (lambda: problem().solve(gamma=3), "auto chooses such things itself"),
     "tol": (lambda: problem().solve(tol=1e-3), "it is called 'tolerance'"),

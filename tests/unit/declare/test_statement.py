@@ -24,7 +24,7 @@ first = Lower(cp.Minimize(cp.sum_squares(y - x) + cp.norm1(y)), [row], [y])
 second = Lower(cp.Maximize(-cp.square(z - p * x[1])), [z <= 1], [z])
 problem = BilevelProblem(cp.Minimize(cp.sum(y) + z), [x <= 3], [first, second])
 first.multiplier(row)
-print(problem, problem.lower.name, problem.levels.upper, problem.chain)
+print(problem, problem.lower.name, problem.levels.upper)
 wrong = [name for name in sys.modules if name.split(".")[0] == "numba"]
 wrong += [name for name in sys.modules if name in ("blomodel.model.model", "blomodel.compiler.tape")]
 print("compiled:", wrong)

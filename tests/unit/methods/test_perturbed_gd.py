@@ -81,7 +81,7 @@ def test_one_iteration_is_the_paper_s(rho):
     alpha, gamma = 0.02, 0.01
     # C_0 so large that the start counts as warm
     problem.solve(
-        method="perturbed-gd", rho=rho, alpha=alpha, step_size=gamma, warm_start=1e12, max_steps=1
+        method="perturbed-gd", rho=rho, alpha=alpha, step_size=gamma, start_accuracy=1e12, max_steps=1
     )
     slope = model.g_grad(x0, y0, NONE)[5:]
     h_grad = 2 * model.g_hessian(x0, y0, NONE)[:, 5:] @ slope

@@ -126,7 +126,7 @@ def test_few_steps_from_a_fixed_start_are_biased_as_the_theory_says():
     for steps in (5, 20, 80):
         problem, x, _, x_best, _ = quadratic()
         x.value = np.zeros(5)
-        problem.solve(method="unrolled", lower_steps=steps, warm_start=False)
+        problem.solve(method="unrolled", lower_steps=steps, restart=True)
         errors.append(np.abs(x.value - x_best).max())
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
 

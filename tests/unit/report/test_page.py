@@ -179,12 +179,12 @@ def test_the_methods_settings_are_shown_with_other_names_and_meaning(tmp_path: P
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize((x - 1) ** 2 + y**2), [0 <= x, x <= 2], lower)
-    problem.solve(method="unrolled", warm_start=False, lower_steps=3, max_steps=20)
+    problem.solve(method="unrolled", keep_y=False, lower_steps=3, max_steps=20)
     page = problem.solution.report(tmp_path / "page.html").read_text(encoding="utf-8")
     check_markup(page)
     shown = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in page.split("<tr>")]
     meaning = "T, inner gradient steps; None: 10 times the condition number, or 100"
     assert ["inner_steps", "3", "automatic", "T, lower_steps", meaning] in shown
     restart = next(row for row in shown if row[:1] == ["restart"])
-    assert restart[1:4] == ["True", "False", "not warm_start"]
+    assert restart[1:4] == ["True", "False", "not keep_y"]
     assert not any(row[:1] == ["lower_steps"] for row in shown)

@@ -138,7 +138,10 @@ def test_steps_of_the_last_solve_lie_on_the_curve() -> None:
     np.testing.assert_allclose(drawn.get_ydata(), steps * (10 - steps), atol=0.01)
 
 
-def test_pictures_are_saved_and_leave_answer_and_pyplot_alone(tmp_path: Path) -> None:
+def test_pictures_are_saved_and_leave_answer_and_pyplot_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)  # another test may have it
     problem = toll_problem()
     problem.solve()
     before = [float(variable.value) for variable in problem.variables]

@@ -107,7 +107,7 @@ def test_a_lower_level_that_could_not_be_searched_in_time_is_not_claimed_to_be_o
     monkeypatch.setattr(local_search, "LONG", 0.0)  # as if one search took minutes
     problem = random_problem(30, "nonconvex")
     problem.model.compile_lower()
-    problem.solve("pbgd", max_steps=3, time_limit=1e-3)
+    problem.solve("pbgd", max_steps=3, time_limit=2e-2)
     assert problem.status == "failed" and not problem.certificate.accepted
     assert "the time limit is over" in " ".join(problem.certificate.reasons)
     assert np.all(np.isfinite(problem.solution.iterate["y"]))  # still there to be looked at

@@ -43,7 +43,7 @@ def test_a_word_of_another_library_is_met_with_ours(problem, word, name):
 
 
 def test_a_setting_of_other_methods_names_them(problem):
-    with pytest.raises(UnknownSettingError, match="'gamma': it is one of the methods.*blocc"):
+    with pytest.raises(UnknownSettingError, match="'gamma': it is a setting of the methods.*blocc"):
         problem.solve(gamma=3)
     with pytest.raises(UnknownSettingError, match=r"x0.*set x\.value before"):
         problem.solve(x0=3)

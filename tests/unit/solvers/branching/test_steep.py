@@ -39,3 +39,11 @@ def test_rows_may_bound_an_argument(rows, stays):
 @pytest.mark.parametrize(("objective", "stays"), [(cp.square(Y) + cp.square(X), True), (X, False)])
 def test_worse_points_do_not_count(objective, stays):
     assert stays_in_range([tape(cp.exp(Y))], box(), level=(tape(objective), 100.0)) is stays
+
+
+@pytest.mark.parametrize(("rows", "stays"), [([Y - X, X - 1e9], True), ([Y - X], False)])
+def test_slow_functions_count_in_an_objective(rows, stays):
+    falling = tape(-cp.log(1 + Y))
+    stated = [(tape(row), False) for row in rows]
+    assert stays_in_range([falling], box(), stated)
+    assert stays_in_range([falling], box(), stated, objective=falling) is stays

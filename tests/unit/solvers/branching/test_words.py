@@ -15,7 +15,8 @@ pytest.importorskip("pyscipopt")
 @pytest.mark.parametrize("opcode", sorted(set(op.NAMES) - {op.WIDTH, op.INPUT, op.CONSTANT}))
 def test_the_same_is_refused(opcode):
     tape = example(opcode)
-    y = ScipProgram().variables(np.zeros(SIZE), np.ones(SIZE))
+    program = ScipProgram()  # its variables live no longer than it does
+    y = program.variables(np.zeros(SIZE), np.ones(SIZE))
     try:
         formulas(tape, {"x": [1.0], "y": y, "p": [1.0]})
     except UntranslatableError as error:
