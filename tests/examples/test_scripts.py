@@ -21,7 +21,15 @@ from blomodel.basics.registry import kept_registries
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SHORTEST = "first_bilevel_problem"
-named = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+# The pages run these too when they are built.
+LONG = ("hyper_cleaning", "lasso_hyperparameters", "representation_learning", "svm_selection")
+named = pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else [])
+        for path in SCRIPTS
+    ],
+)
 
 
 alone = pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_nonconvex_lower_level(method):
 
 def test_a_lower_level_that_could_not_be_searched_in_time_is_not_claimed_to_be_optimal(monkeypatch):
     monkeypatch.setattr(local_search, "LONG", 0.0)  # as if one search took minutes
-    problem = random_problem(30, "nonconvex")
+    problem = random_problem(12, "nonconvex")
     problem.model.compile_lower()
     problem.solve("pbgd", max_steps=3, time_limit=2e-2)
     assert problem.status == "failed" and not problem.certificate.accepted
