@@ -16,6 +16,7 @@ from blomodel.methods.search.piece_tree import piece_tree
 WORK = 300_000  # nodes of the first level, times the unknowns of each
 CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
 IN_SIGHT = 4  # levels: a proof that would take the nodes of more of them is not in sight
+SOONER = 4.0  # times the nodes that a time limit allows, by which a projection may exceed them
 PORTIONS = (
     0.25,
     0.25,
@@ -81,9 +82,17 @@ class Tree(Step):
         return Outlook.MORE
 
     def has_hope(self, run: Run) -> bool:
-        """Whether a proof is in sight: at its pace the tree would end within a few levels' nodes."""
+        """Whether a proof is in sight: at its pace the tree would end within a few levels' nodes.
+
+        Under a time limit also where it would end within some times the nodes that the rest of it allows:
+        trees end sooner than projected, and the time is there to be used.
+        """
         tree = piece_tree(run)
-        return not tree.is_slow and tree.projected_nodes(run) <= self.first_nodes * 2**IN_SIGHT
+        in_sight = float(self.first_nodes * 2**IN_SIGHT)
+        if not run.deadline.is_never and run.elapsed > 0:
+            allowed = tree.tree.nodes * (1 + run.remaining / run.elapsed)
+            in_sight = max(in_sight, SOONER * allowed)
+        return not tree.is_slow and tree.projected_nodes(run) <= in_sight
 
 
 @dataclass(frozen=True)
