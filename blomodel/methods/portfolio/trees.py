@@ -84,7 +84,7 @@ class Tree(Step):
     def has_hope(self, run: Run) -> bool:
         """Whether a proof is in sight: at its pace the tree would end within a few levels' nodes.
 
-        Under a time limit also where it would end within some times the nodes that the rest of it allows:
+        Under a time limit also where it would end within some times the nodes that are left in it:
         trees end sooner than projected, and the time is there to be used.
         """
         tree = piece_tree(run)
