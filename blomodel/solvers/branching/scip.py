@@ -152,6 +152,7 @@ class ScipProgram:
         self._scip.includeEventhdlr(self._watch, "watch", "counts linear programs")
         self._variables: list[Any] = []  # the first ones are those a point is made of
         self._is_contradictory = False
+        self._is_broken = False  # whether SCIP gave up with an error
         self._cutoff = math.inf
 
     # -- stating ---------------------------------------------------------------------------------
@@ -315,6 +316,8 @@ class ScipProgram:
         scip = self._scip
         if self._is_contradictory:
             return ScipAnswer(InnerStatus.INFEASIBLE, math.inf, math.inf, None, 0)
+        if self._is_broken:
+            return ScipAnswer(InnerStatus.FAILED, math.inf, -math.inf, None, 0)
         if self._cutoff < cutoff or scip.getStageName() == "SOLVED":
             scip.freeTransform()  # a search that has ended, or had thrown away too much, begins anew
         done = scip.getNTotalNodes() if scip.getStageName() in ("SOLVING", "SOLVED") else 0
@@ -329,6 +332,8 @@ class ScipProgram:
         self._watch.most = self._watch.count + max_programs
         self._optimise(processor)
         count("scip")
+        if self._is_broken:
+            return ScipAnswer(InnerStatus.FAILED, math.inf, -math.inf, None, 0)
         return self._answer(n_values, cutoff)
 
     def _optimise(self, processor: float) -> None:
@@ -344,7 +349,8 @@ class ScipProgram:
             self._scip.interruptSolve()
             wait([work])
             raise
-        work.result()
+        # Its own linear programs may fail, after which nothing that it holds can be trusted.
+        self._is_broken = work.exception() is not None
 
     def _answer(self, n_values: int, cutoff: float) -> ScipAnswer:
         scip = self._scip

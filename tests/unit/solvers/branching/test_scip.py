@@ -148,3 +148,24 @@ def test_whether_it_is_installed(monkeypatch):
     assert scip.is_installed()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert not scip.is_installed()
+
+
+def test_an_error_within_scip_is_a_status():
+    program = ScipProgram()
+    (y,) = program.variables(np.array([0.0]), np.array([1.0]))
+    program.minimise(y)
+
+    class Broken:
+        def __init__(self, scip):
+            self.scip = scip
+
+        def __getattr__(self, name):
+            return getattr(self.scip, name)
+
+        def optimizeNogil(self):
+            raise Exception("SCIP: error in LP solver!")
+
+    program._scip = Broken(program._scip)
+    for _ in range(2):
+        answer = program.solve(1)
+        assert answer.status is InnerStatus.FAILED and answer.bound == -np.inf and answer.point is None
