@@ -49,7 +49,9 @@ class Operand:
     def dense(self) -> np.ndarray:
         """The constant, as an array of the expression's shape."""
         value = self.value.toarray() if hasattr(self.value, "toarray") else self.value
-        return np.reshape(np.asarray(value, dtype=float), self.shape, order="F")
+        array = np.asarray(value, dtype=float)
+        # Data that have the shape already stay the same object, by which tapes recognise them.
+        return array if array.shape == self.shape else np.reshape(array, self.shape, order="F")
 
     def as_sparse(self, columns: int = 1) -> SparseMatrix | None:
         """The constant as a sparse matrix, where that pays for a product with so many columns."""

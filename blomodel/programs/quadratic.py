@@ -109,11 +109,12 @@ class QuadraticProgram:
         if self.kind == "QP" and self._Q_moves:
             last = np.eye(self.lagrangian.n_terms)[-1]
             points = [*self._points, *corner_points(*self._x_bounds)]
+            if any(is_positive_semidefinite(self.hessian(point, p, last)) for point in points):
+                return
             matrices = [self.hessian(point, p, last) for point in points]
-            if not any(is_positive_semidefinite(Q) for Q in matrices):
-                finite = [np.isfinite(Q.data).all() for Q in matrices]
-                shown = int(np.argmax(finite))
-                self._require_convex_lower(matrices[shown], points[shown], p)
+            finite = [np.isfinite(Q.data).all() for Q in matrices]
+            shown = int(np.argmax(finite))
+            self._require_convex_lower(matrices[shown], points[shown], p)
 
     @property
     def has_moving_hessian(self) -> bool:

@@ -17,7 +17,15 @@ import scipy.sparse as sp
 
 from blomodel.compiler.builder import Piece, TapeBuilder
 from blomodel.compiler.passes.linearisation import binary_factors, copied, selections, unary_factor
-from blomodel.compiler.passes.slopes import Entries, Plain, SlopeAlgebra, Spread, Summand, spread_of
+from blomodel.compiler.passes.slopes import (
+    Entries,
+    Plain,
+    SlopeAlgebra,
+    Spread,
+    Summand,
+    multiplied,
+    spread_of,
+)
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -227,7 +235,7 @@ class _Accumulation:
             else:
                 where = np.searchsorted(places, slope.rows + n_rows * slope.columns)
             if isinstance(slope.values, np.ndarray) and slope.scale is None:
-                flat = slope.values.ravel(order="F")
+                flat = multiplied(slope).ravel(order="F")
                 constant += flat if where is None else np.bincount(where, flat, size)
                 continue
             values = self.algebra.node_of(slope)

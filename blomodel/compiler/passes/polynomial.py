@@ -8,6 +8,7 @@ bounds: cancellation is not seen.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,9 +43,29 @@ class PolynomialFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _Found:
     classes: np.ndarray  # (size, 3)
     other: np.ndarray  # (size,) whether it is no polynomial
+
+
+class _Numbers:
+    """The same of constants; data matrices are large, and mostly only their pattern is asked for."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.nonzero: np.ndarray = values != 0.0
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        classes = np.zeros((self.nonzero.size, 3), dtype=np.int8)
+        classes[:, 0] = self.nonzero
+        return classes
+
+    @cached_property
+    def other(self) -> np.ndarray:
+        return np.zeros(self.nonzero.size, dtype=bool)
+
+
+_State = _Found | _Numbers
 
 
 def polynomial(tape: Tape, variable: str = "y", coefficient: str = "x") -> PolynomialFacts:
@@ -68,19 +89,17 @@ def _leaf(name: str, size: int, variable: str, coefficient: str) -> _State:
         classes[:, 1] = CONSTANT
     else:
         classes[:, 0] = AFFINE if name == coefficient else CONSTANT
-    return _State(classes, np.zeros(size, dtype=bool))
+    return _Found(classes, np.zeros(size, dtype=bool))
 
 
 def _propagate(node: Node, args: list[_State]) -> _State:
     if node.op == op.CONSTANT:
-        classes = np.zeros((node.size, 3), dtype=np.int8)
-        classes[:, 0] = node.data != 0.0
-        return _State(classes, np.zeros(node.size, dtype=bool))
+        return _Numbers(node.data)
     if node.op in (op.NEG, op.FREEZE):
         return args[0]
     if node.op in (op.ADD, op.SUB):
         left, right = args
-        return _State(np.maximum(left.classes, right.classes), np.logical_or(left.other, right.other))
+        return _Found(np.maximum(left.classes, right.classes), np.logical_or(left.other, right.other))
     if node.op == op.MUL:
         return _product(*args)
     if node.op in (op.DIV, op.SAFE_DIV):
@@ -90,7 +109,7 @@ def _propagate(node: Node, args: list[_State]) -> _State:
     if node.op == op.MATMUL:
         return _matmul(node, *args)
     if node.op == op.SELECT and len(args) == 1 and node.data[1] is None:
-        return _State(args[0].classes[node.data[0]], args[0].other[node.data[0]])
+        return _Found(args[0].classes[node.data[0]], args[0].other[node.data[0]])
     if node.op in (op.FILL, op.SELECT, op.SUM, op.CUMSUM, op.SPARSE):
         indicators = np.concatenate([_indicators(arg) for arg in args])
         return _from_indicators(_join(node, indicators))
@@ -106,7 +125,7 @@ def _nonlinear_in_runs(node: Node, arg: _State) -> _State:
     run = _nonlinear([_from_indicators(np.logical_or.reduce(indicators, axis=1))])
     if node.size == count:
         return run
-    return _State(np.repeat(run.classes, length, axis=0), np.repeat(run.other, length))
+    return _Found(np.repeat(run.classes, length, axis=0), np.repeat(run.other, length))
 
 
 def _nonlinear(args: list[_State]) -> _State:
@@ -118,7 +137,7 @@ def _nonlinear(args: list[_State]) -> _State:
         other = other | arg.other | arg.classes[:, 1:].any(axis=1)
     classes = np.zeros((len(highest), 3), dtype=np.int8)
     classes[:, 0] = np.where(highest > CONSTANT, NONLINEAR, CONSTANT)
-    return _State(classes, np.broadcast_to(other, highest.shape))
+    return _Found(classes, np.broadcast_to(other, highest.shape))
 
 
 def _product(left: _State, right: _State) -> _State:
@@ -131,7 +150,7 @@ def _product(left: _State, right: _State) -> _State:
                 classes[:, i + j] = np.maximum(classes[:, i + j], term)
             else:
                 other = other | (term > 0)
-    return _State(classes, other)
+    return _Found(classes, other)
 
 
 def _indicators(state: _State) -> np.ndarray:
@@ -142,7 +161,7 @@ def _indicators(state: _State) -> np.ndarray:
 
 def _from_indicators(indicators: np.ndarray) -> _State:
     classes = indicators[:, :9].reshape(-1, 3, 3).sum(axis=1, dtype=np.int8)
-    return _State(classes, indicators[:, 9])
+    return _Found(classes, indicators[:, 9])
 
 
 def _join(node: Node, indicators: np.ndarray) -> np.ndarray:
@@ -170,14 +189,25 @@ def _join(node: Node, indicators: np.ndarray) -> np.ndarray:
     return (runs[:, ::-1] if backwards else runs).reshape(node.size, -1)
 
 
-def _is_constant(state: _State) -> bool:
-    return not state.other.any() and bool(np.all(state.classes <= (CONSTANT, 0, 0)))
+def _pattern(state: _State) -> np.ndarray | None:
+    """Where constants differ from zero; None for what is not constant."""
+    if isinstance(state, _Numbers):
+        return state.nonzero
+    is_constant = not state.other.any() and bool(np.all(state.classes <= (CONSTANT, 0, 0)))
+    return state.classes[:, 0] > 0 if is_constant else None
+
+
+def _reached(pattern: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    """Which indicators of ``moving`` each row of a pattern meets."""
+    if pattern.all():  # a full matrix of data
+        return np.broadcast_to(moving.any(axis=0), (pattern.shape[0], moving.shape[1]))
+    return np.asarray(pattern.astype(np.float32) @ moving.astype(np.float32) > 0)
 
 
 def _as_matrix(values: np.ndarray, rows: int, columns: int, flipped: bool) -> np.ndarray:
-    """A matrix stored by columns, perhaps transposed, with float entries for fast products."""
+    """A matrix stored by columns, perhaps transposed."""
     matrix = values.reshape((columns, rows) if flipped else (rows, columns), order="F")
-    return (matrix.T if flipped else matrix).astype(np.float32)
+    return matrix.T if flipped else matrix
 
 
 def _numbers(rows: int, columns: int, flipped: bool) -> np.ndarray:
@@ -195,8 +225,8 @@ def _small_matmul(
     first, second = _numbers(*left_shape)[:, :, None], _numbers(*right_shape)[None]
     first, second = (np.broadcast_to(part, (m, k, n)).ravel() for part in (first, second))
     products = _product(
-        _State(left.classes[first], left.other[first]),
-        _State(right.classes[second], right.other[second]),
+        _Found(left.classes[first], left.other[first]),
+        _Found(right.classes[second], right.other[second]),
     )
     joined = np.logical_or.reduce(_indicators(products).reshape(m, k, n, 10), axis=1)
     return _from_indicators(joined.transpose(1, 0, 2).reshape(m * n, 10))
@@ -206,19 +236,22 @@ def _matmul(node: Node, left: _State, right: _State) -> _State:
     m, k, n, transposed = node.data
     left_shape = (m, k, transposed % 2 == 1)
     right_shape = (k, n, transposed >= 2)
-    if _is_constant(left):
-        pattern = _as_matrix(left.classes[:, 0], *left_shape)
-        moving = _indicators(right)[_numbers(*right_shape)].reshape(k, -1).astype(np.float32)
-        joined = (pattern @ moving > 0).reshape(m, n, -1).transpose(1, 0, 2)
+    pattern = _pattern(left)
+    if pattern is not None:
+        moving = _indicators(right)[_numbers(*right_shape)].reshape(k, -1)
+        joined = _reached(_as_matrix(pattern, *left_shape), moving)
+        joined = joined.reshape(m, n, -1).transpose(1, 0, 2)
         return _from_indicators(joined.reshape(m * n, -1))
-    if _is_constant(right):
-        pattern = _as_matrix(right.classes[:, 0], *right_shape)
-        moving = _indicators(left)[_numbers(*left_shape).T].reshape(k, -1).astype(np.float32)
-        return _from_indicators((pattern.T @ moving > 0).reshape(m * n, -1))
+    pattern = _pattern(right)
+    if pattern is not None:
+        moving = _indicators(left)[_numbers(*left_shape).T].reshape(k, -1)
+        joined = _reached(_as_matrix(pattern, *right_shape).T, moving)
+        return _from_indicators(joined.reshape(m * n, -1))
     if m * k * n <= _FEW_PRODUCTS:
         return _small_matmul(left, right, left_shape, right_shape)
-    a = [_as_matrix(each, *left_shape) for each in _indicators(left).T]
-    b = [_as_matrix(each, *right_shape) for each in _indicators(right).T]
+    # As floats, whose products are fast.
+    a = [_as_matrix(each.astype(np.float32), *left_shape) for each in _indicators(left).T]
+    b = [_as_matrix(each.astype(np.float32), *right_shape) for each in _indicators(right).T]
     reached = np.zeros((3, 4, m, n), dtype=bool)  # degree, threshold
     other = np.logical_or.outer(np.max(a[9], axis=1), np.max(b[9], axis=0))
     for i in range(3):
@@ -235,7 +268,7 @@ def _matmul(node: Node, left: _State, right: _State) -> _State:
                         other |= present
     classes = reached.sum(axis=1, dtype=np.int8)  # thresholds are nested, so they count up
     flat = [matrix.ravel(order="F") for matrix in classes]
-    return _State(np.stack(flat, axis=1), other.ravel(order="F"))
+    return _Found(np.stack(flat, axis=1), other.ravel(order="F"))
 
 
 def is_jointly_quadratic(tape: Tape) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.data_products import product
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.kernels import machine as op
 
@@ -24,13 +25,18 @@ class TooManyEntriesError(Exception):
 
 
 class Entries(NamedTuple):
-    """A matrix by entries; the numbers are constants or a node, all times another node of one number."""
+    """A matrix by entries; the numbers are constants or a node, all times another node of one number.
+
+    Constants are all times ``factor`` too, which is kept apart: data matrices stay what they are, and
+    their products are found again in other tapes.
+    """
 
     n_rows: int
     rows: np.ndarray
     columns: np.ndarray
     values: np.ndarray | int
     scale: int | None = None
+    factor: float = 1.0
 
 
 class Plain(NamedTuple):
@@ -39,6 +45,7 @@ class Plain(NamedTuple):
     n_rows: int
     values: np.ndarray | int
     scale: int | None = None
+    factor: float = 1.0  # of constants
 
 
 Summand = Entries | Plain
@@ -83,7 +90,7 @@ class SlopeAlgebra:
 
     def node_of(self, slope: Summand) -> int:
         """The numbers as a node, without the scale."""
-        return slope.values if isinstance(slope.values, int) else self.b.constant(slope.values)
+        return slope.values if isinstance(slope.values, int) else self.b.constant(multiplied(slope))
 
     def take(self, number: int, source: np.ndarray) -> int:
         """Elements of a node, without the builder's search for a simpler way: slow on millions."""
@@ -103,7 +110,7 @@ class SlopeAlgebra:
         rows = np.tile(np.arange(slope.n_rows), self.width)
         columns = np.repeat(np.arange(self.width), slope.n_rows)
         values = slope.values if isinstance(slope.values, int) else slope.values.ravel(order="F")
-        return Entries(slope.n_rows, rows, columns, values, slope.scale)
+        return Entries(slope.n_rows, rows, columns, values, slope.scale, slope.factor)
 
     def as_plain(self, slope: Summand) -> Plain:
         """The same matrix as a plain one."""
@@ -117,7 +124,7 @@ class SlopeAlgebra:
             return Plain(slope.n_rows, number, slope.scale)
         flat = np.bincount(place, slope.values, size)
         values = flat.reshape((slope.n_rows, self.width), order="F")
-        return Plain(slope.n_rows, values, slope.scale)
+        return Plain(slope.n_rows, values, slope.scale, slope.factor)
 
     def repeated(self, slopes: list[Summand], size: int) -> list[Summand]:
         """The one row of each, so many times."""
@@ -135,7 +142,10 @@ class SlopeAlgebra:
         return [self._scaled_one(slope, factor) for slope in slopes]
 
     def _scaled_one(self, slope: Summand, factor: int) -> Summand:
-        b, numbers = self.b, self.constant(factor)
+        b, number = self.b, self.b.scalar_value(factor)
+        if number is not None and not isinstance(slope.values, int):
+            return slope._replace(factor=number * slope.factor)
+        numbers = self.constant(factor)
         if numbers is not None and not isinstance(slope.values, int):
             if isinstance(slope, Plain):
                 return slope._replace(values=numbers.reshape(-1, 1) * slope.values)
@@ -149,7 +159,7 @@ class SlopeAlgebra:
         count = slope.n_rows * self.width if isinstance(slope, Plain) else len(slope.rows)
         self.spend(count)
         factor = self.take(factor, self.by_entry(slope).rows)
-        return slope._replace(values=b.mul(factor, self.node_of(slope), count))
+        return slope._replace(values=b.mul(factor, self.node_of(slope), count), factor=1.0)
 
     def times(self, matrix: np.ndarray, slope: Summand) -> list[Summand]:
         """A constant plain matrix times a Jacobian."""
@@ -167,9 +177,22 @@ class SlopeAlgebra:
             flat = self.b.constant(matrix.ravel(order="F"))
             return [Plain(m, self.b.matmul(flat, values, m, k, self.width), slope.scale)]
         if isinstance(slope, Plain):
-            return [Plain(m, matrix @ slope.values, slope.scale)]
+            return [Plain(m, product(matrix, slope.values), slope.scale, slope.factor)]
+        if self._is_identity(slope):
+            return [Plain(m, matrix, slope.scale, slope.factor)]
         inner = sp.csc_array((slope.values, (slope.rows, slope.columns)), (k, self.width))
-        return [Plain(m, np.asarray((inner.T @ matrix.T).T), slope.scale)]
+        return [Plain(m, np.asarray((inner.T @ matrix.T).T), slope.scale, slope.factor)]
+
+    def _is_identity(self, slope: Entries) -> bool:
+        """Whether it is the Jacobian of all the variables themselves."""
+        if not slope.n_rows == self.width == len(slope.rows):
+            return False
+        places = np.arange(self.width)
+        return (
+            np.array_equal(slope.rows, places)
+            and np.array_equal(slope.columns, places)
+            and bool(np.all(slope.values == 1.0))
+        )
 
     def mapped(self, slopes: list[Summand], spread: Spread) -> list[Summand]:
         """A linear map of the rows of each."""
@@ -184,7 +207,7 @@ class SlopeAlgebra:
             if isinstance(slope.values, int):
                 product = self.b.sparse(SparseMatrix(matrix), slope.values, self.width)
                 return Plain(n_rows, product, slope.scale)
-            return Plain(n_rows, matrix @ slope.values, slope.scale)
+            return Plain(n_rows, matrix @ slope.values, slope.scale, slope.factor)
         # Each entry goes wherever its row goes: the rows' targets lie one after another.
         is_sorted = len(source) < 2 or bool((source[1:] >= source[:-1]).all())
         order = np.arange(len(source)) if is_sorted else np.argsort(source, kind="stable")
@@ -198,7 +221,7 @@ class SlopeAlgebra:
         rows, columns = target[place], slope.columns[which]
         if not isinstance(slope.values, int):
             values = slope.values[which] if factor is None else slope.values[which] * factor[place]
-            return self.summed(Entries(n_rows, rows, columns, values, slope.scale))
+            return self.summed(Entries(n_rows, rows, columns, values, slope.scale, slope.factor))
         if factor is None:
             number = self.take(slope.values, which)
             return self.summed(Entries(n_rows, rows, columns, number, slope.scale))
@@ -217,10 +240,11 @@ class SlopeAlgebra:
             values: int | np.ndarray = self.b.emit(op.SELECT, (slope.values,), len(rows), data)
         else:
             values = np.bincount(inverse, slope.values, len(rows))
-        return Entries(slope.n_rows, rows, columns, values, slope.scale)
+        return Entries(slope.n_rows, rows, columns, values, slope.scale, slope.factor)
 
     def added(self, slopes: list[Summand]) -> list[Summand]:
         """The same sum with as few matrices as there are scales, constant ones and others."""
+        slopes = _merged(slopes)
         if len(slopes) <= 1:
             return slopes
         groups: dict[tuple[int | None, bool], list[Summand]] = {}
@@ -239,18 +263,17 @@ class SlopeAlgebra:
             plain = [slope for slope in slopes if isinstance(slope, Plain)]
             if parts:
                 plain.append(self.as_plain(parts[0] if len(parts) == 1 else self._sum(parts, is_node)))
-            total = plain[0].values
+            if not is_node:
+                return Plain(n_rows, sum(multiplied(slope) for slope in plain))
+            total = self.node_of(plain[0])
             for slope in plain[1:]:
-                if isinstance(total, int) and isinstance(slope.values, int):
-                    total = self.b.add(total, slope.values, n_rows * self.width)
-                else:
-                    total = total + slope.values
+                total = self.b.add(total, self.node_of(slope), n_rows * self.width)
             return Plain(n_rows, total)
         entries = [slope for slope in slopes if isinstance(slope, Entries)]
         rows = np.concatenate([slope.rows for slope in entries])
         columns = np.concatenate([slope.columns for slope in entries])
         if not is_node:
-            values = np.concatenate([slope.values for slope in entries])
+            values = np.concatenate([multiplied(slope) for slope in entries])
             return self.summed(Entries(n_rows, rows, columns, values))
         inverse, rows, columns = _distinct(n_rows, rows, columns)
         ends = np.cumsum([len(slope.rows) for slope in entries])
@@ -259,6 +282,35 @@ class SlopeAlgebra:
             for slope, end in zip(entries, ends, strict=True)
         ]
         return Entries(n_rows, rows, columns, self.b.select(len(rows), pieces))
+
+
+def _merged(slopes: list[Summand]) -> list[Summand]:
+    """The same constants met twice, such as the two factors of a square, as one with another factor."""
+    known: dict[tuple[int, int | None], Summand] = {}
+    others: list[Summand] = []
+    for slope in slopes:
+        key = (id(slope.values), slope.scale)
+        if isinstance(slope.values, int) or len(slopes) == 1:
+            others.append(slope)
+        elif key in known and _are_placed_alike(known[key], slope):
+            known[key] = known[key]._replace(factor=known[key].factor + slope.factor)
+        elif key in known:
+            others.append(slope)
+        else:
+            known[key] = slope
+    return [*known.values(), *others]
+
+
+def _are_placed_alike(one: Summand, other: Summand) -> bool:
+    if isinstance(one, Entries) and isinstance(other, Entries):
+        return one.rows is other.rows and one.columns is other.columns
+    return isinstance(one, Plain) and isinstance(other, Plain)
+
+
+def multiplied(slope: Summand) -> np.ndarray:
+    """The numbers of constants, times their factor."""
+    values = np.asarray(slope.values)
+    return values if slope.factor == 1.0 else slope.factor * values
 
 
 def spread_of(matrix: sp.sparray) -> Spread:

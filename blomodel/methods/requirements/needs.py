@@ -6,7 +6,7 @@ names what is missing. A check that only one method makes stands in that method'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -75,9 +75,13 @@ def convex_penalised_level(largest: Callable[[Any], float | None]) -> Need:
         gamma = float(largest(method) or 1.0)
         weights = (1.0 / gamma, 1.0)
         center = np.zeros(model.x.size) if run.start is None else run.start[0]
-        points = [center, *spread(model.bounds(p), center, 5, run.seed)]
+
+        def points() -> Iterator[np.ndarray]:
+            yield center  # mostly enough
+            yield from spread(model.bounds(p), center, 5, run.seed)
+
         if _is_quadratic(model):  # which costs a small part of compiling the program
-            if any(is_positive_semidefinite(_curvature(model, x, p, weights)) for x in points):
+            if any(is_positive_semidefinite(_curvature(model, x, p, weights)) for x in points()):
                 return
             reason = "the Hessian in y of the weighted sum has a negative eigenvalue"
             if limits.DENSE_EIGENVALUE.allows(model.y.size):
@@ -85,7 +89,7 @@ def convex_penalised_level(largest: Callable[[Any], float | None]) -> Need:
                 reason = f"the Hessian in y of the weighted sum has the eigenvalue {lowest:.4g}"
         else:
             program = model.penalised_program
-            if any(program.is_convex(x, p, weights) for x in points):
+            if any(program.is_convex(x, p, weights) for x in points()):
                 return
             reason = program.solve(center, p, weights).reason
         raise ModelError(
@@ -104,8 +108,8 @@ def _is_quadratic(model: Model) -> bool:
 
 def _curvature(model: Model, x: np.ndarray, p: np.ndarray, weights: tuple[float, float]) -> sp.csc_array:
     """The Hessian in y of the weighted sum of f and g."""
-    y, n_x = np.zeros(model.y.size), model.x.size
-    above = sp.csc_array(hessian(model.f, ("x", "y"), (x, y, p)))[n_x:, n_x:]
+    y = np.zeros(model.y.size)
+    above = sp.csc_array(hessian(model.f, ("y",), (x, y, p)))
     total = sp.csc_array(weights[0] * above + weights[1] * hessian(model.g, ("y",), (x, y, p)))
     total.eliminate_zeros()
     return total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from blomodel.errors import NonconvexLowerError
@@ -99,6 +101,14 @@ def _is_known(point: Start, known: list[Start]) -> bool:
     return any(np.abs(point[0] - other[0]).max(initial=0) <= scale for other in known)
 
 
+@lru_cache(maxsize=8)
+def _halton(dimension: int, seed: int, count: int) -> np.ndarray:
+    """The first points of a Halton sequence; to begin one in a thousand dimensions takes half a second."""
+    from scipy.stats import qmc
+
+    return qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
+
+
 def spread(
     bounds: tuple[np.ndarray, np.ndarray], center: np.ndarray, count: int, seed: int
 ) -> list[np.ndarray]:
@@ -112,9 +122,7 @@ def spread(
     middle = (low + high) / 2
     if count == 1:
         return [middle]
-    from scipy.stats import qmc
-
-    sample = qmc.Halton(len(center), rng=np.random.default_rng(seed)).random(count - 1)
+    sample = _halton(len(center), seed, count - 1)
     points = low + sample * (high - low)
     # One of each pair, drawn: Halton points alternate between the halves of the range.
     drawn, number = np.random.default_rng(seed).random(count), np.arange(count - 1)
@@ -184,9 +192,7 @@ def spread_by_scale(
     """Points of a Halton sequence in the box, by logarithms where the bounds span decades."""
     if count <= 0:
         return []
-    from scipy.stats import qmc
-
-    sample = qmc.Halton(len(center), rng=np.random.default_rng(seed)).random(count)
+    sample = _halton(len(center), seed, count)
     return list(_at_shares(bounds, center, sample, np.arange(count) % 2 == 1))
 
 

@@ -1,0 +1,62 @@
+"""Products of large data are found once, and only for the data that they belong to."""
+
+from __future__ import annotations
+
+import gc
+
+import cvxpy as cp
+import numpy as np
+
+from blomodel.compiler import data_products
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.data_products import product
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import hessian
+
+
+def _data(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(1200, 100))
+
+
+def test_hessians_of_two_tapes_share_one_product():
+    A, b = _data(), np.ones(1200)
+    y = cp.Variable(100)
+    blocks = [Block("y", [y])]
+    before = len(data_products._PRODUCTS)
+    constant = cp.Constant(A)
+    first = lower([cp.sum_squares(constant @ y - b) / 1200], blocks)
+    second = lower([3 * cp.sum_squares(constant @ y) + cp.sum_squares(y) + cp.sum(y)], blocks)
+    at = (np.zeros(100),)
+    np.testing.assert_allclose(hessian(first, ("y",), at).toarray(), A.T @ A * (2 / 1200), rtol=1e-12)
+    np.testing.assert_allclose(
+        hessian(second, ("y",), at).toarray(), 6 * A.T @ A + 2 * np.eye(100), rtol=1e-12
+    )
+    assert len(data_products._PRODUCTS) == before + 1
+
+
+def test_a_product_goes_with_its_data():
+    A = _data()
+    A.flags.writeable = False
+    kept = product(A.T, A)
+    assert product(A.T, A) is kept
+    before = len(data_products._PRODUCTS)
+    del A
+    gc.collect()
+    assert len(data_products._PRODUCTS) == before - 1
+
+
+def test_data_that_may_change_are_multiplied_again():
+    A = _data()
+    first = product(A.T, A)
+    A *= 2
+    np.testing.assert_allclose(product(A.T, A), 4 * first, rtol=1e-14)
+
+
+def test_changed_data_of_a_constant_are_seen():
+    A, y = _data(), cp.Variable(100)
+    blocks, at = [Block("y", [y])], (np.zeros(100),)
+    constant = cp.Constant(A)
+    one = hessian(lower([cp.sum_squares(constant @ y)], blocks), ("y",), at).toarray()
+    constant.value[:] *= 2
+    two = hessian(lower([cp.sum_squares(constant @ y)], blocks), ("y",), at).toarray()
+    np.testing.assert_allclose(two, 4 * one, rtol=1e-12)
