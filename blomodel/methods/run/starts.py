@@ -103,7 +103,7 @@ def _is_known(point: Start, known: list[Start]) -> bool:
 
 @lru_cache(maxsize=8)
 def _halton(dimension: int, seed: int, count: int) -> np.ndarray:
-    """The first points of a Halton sequence; to begin one in a thousand dimensions takes half a second."""
+    """The first points of a Halton sequence, which takes long to begin in a thousand dimensions."""
     from scipy.stats import qmc
 
     return qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
