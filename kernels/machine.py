@@ -28,6 +28,7 @@ from .jit import compiled, helper
 from .linked import ENDLESS, address, doubles, linked, unsigned
 
 WIDTH = 8  # columns of the table ``code``
+SPARSE_LISTS = 4  # the column of SPARSE that is a place among the integers
 
 # Elementwise functions of one operand.
 (
@@ -66,13 +67,14 @@ SEGMENTS = frozenset((SUM, CUMSUM, SEGMENT_MAX, FIRST_MAX, NORM, LARGEST))
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if name.isupper() and isinstance(value, int) and name not in ("WIDTH", "ENDLESS")
+    if name.isupper() and isinstance(value, int) and name not in ("WIDTH", "ENDLESS", "SPARSE_LISTS")
 }
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SQRT_HALF = math.sqrt(0.5)
 # Below this many multiplications a plain loop beats the call of a matrix library.
 _SMALL_PRODUCT = np.uint64(4096)
+_LARGE_MATRIX = np.uint64(100_000)  # entries from which a product with a vector goes to the library too
 
 
 @helper
@@ -284,7 +286,13 @@ def _has_changed(n, new, old, w):
 
 
 @helper
-def _matmul(m, out, a, k, b, n, transposed, w):
+def _part(w_at, begin, size):
+    """Numbers of the workspace, or of a constant that lies outside of it, as an array."""
+    return carray(doubles(int(w_at + 8 * np.int64(begin))), int(size))
+
+
+@helper
+def _matmul(m, out, a, k, b, n, transposed, w, w_at):
     a_transposed = transposed % 2 == 1
     b_transposed = transposed % 4 >= 2
     # The last b lies behind the product. Both begin as zeros, which fit each other.
@@ -292,9 +300,9 @@ def _matmul(m, out, a, k, b, n, transposed, w):
         return
     if m * k * n > _SMALL_PRODUCT and m > _ONE and n > _ONE:
         # Column-major storage is the transpose of NumPy's order, hence C' = B' A'.
-        product = w[out : out + m * n].reshape((n, m))
-        left = w[a : a + m * k]
-        right = w[b : b + k * n]
+        product = _part(w_at, out, m * n).reshape((n, m))
+        left = _part(w_at, a, m * k)
+        right = _part(w_at, b, k * n)
         if a_transposed and b_transposed:
             np.dot(right.reshape((k, n)).T, left.reshape((m, k)).T, product)
         elif a_transposed:
@@ -303,6 +311,14 @@ def _matmul(m, out, a, k, b, n, transposed, w):
             np.dot(right.reshape((k, n)).T, left.reshape((k, m)), product)
         else:
             np.dot(right.reshape((n, k)), left.reshape((k, m)), product)
+        return
+    if n == _ONE and m > _ONE and m * k > _LARGE_MATRIX:
+        # The time is that of reading the matrix, which a plain sum, one addition after another, is not.
+        product, left, right = _part(w_at, out, m), _part(w_at, a, m * k), _part(w_at, b, k)
+        if a_transposed:
+            np.dot(left.reshape((m, k)), right, product)
+        else:
+            np.dot(left.reshape((k, m)).T, right, product)
         return
     step_k, step_n = (n, _ONE) if b_transposed else (_ONE, k)
     if a_transposed or m == _ONE:
@@ -358,6 +374,7 @@ def run_at(code_at, integers_at, w_at, first, last):
                 table[position, 6],
                 table[position, 7],
                 w,
+                w_at,
             )
         elif op == SPARSE:
             where = table[position, 4]

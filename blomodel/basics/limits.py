@@ -57,6 +57,12 @@ SEPARATE_PARTS = Limit(
     "beyond it, they are compiled as one vector, since each alone costs as much as all together",
 )
 
+COPIED_CONSTANT = Limit(
+    100_000,
+    "numbers in a constant",
+    "beyond it, tapes read a constant where it lies, since a copy in each of them would fill the memory",
+)
+
 # The plan of auto
 
 TREE_PAIRS = Limit(

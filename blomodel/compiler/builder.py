@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.tape import KEPT_ENTRIES, Node, SparseMatrix, Tape, digest, unknown_instruction
+from blomodel.compiler.large_constants import interned, is_large
+from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 
 # A piece of a selection: the elements ``source`` of a node go to the positions ``target``.
@@ -338,29 +337,14 @@ class TapeBuilder:
         return self.emit(op.SPARSE, (a,), matrix.shape[0] * columns, (matrix, columns))
 
 
-_FLAT: dict[int, tuple[weakref.ref[np.ndarray], int, np.ndarray]] = {}  # copies of large arrays
-
-
 def _flattened(values: Any) -> np.ndarray:
-    """A copy, column by column. A data matrix stands in several tapes, and is copied once for all.
-
-    A checksum tells whether the array has changed since.
-    """
-    if not (
-        isinstance(values, np.ndarray) and values.size >= KEPT_ENTRIES and values.dtype == np.float64
-    ):
+    """A copy, column by column; a large array that cannot change is read where it lies."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or not is_large(values):
         return np.array(values, dtype=float).ravel(order="F")
-    if values.ndim < 2 or not (values.flags.c_contiguous or values.flags.f_contiguous):
-        return np.array(values, dtype=float).ravel(order="F")
-    memory = values if values.flags.c_contiguous else values.T
-    number, checksum = id(values), zlib.crc32(memory.data.cast("B"))
-    known = _FLAT.get(number)
-    if known is not None and known[0]() is values and known[1] == checksum:
-        return known[2]
-    flat = np.array(values, dtype=float, order="F").ravel(order="F")
-    flat.flags.writeable = False
-    _FLAT[number] = (weakref.ref(values, lambda _: _FLAT.pop(number, None)), checksum, flat)
-    return flat
+    if values.flags.writeable or not (values.ndim == 1 or values.flags.f_contiguous):
+        values = np.array(values, dtype=float, order="F")
+        values.flags.writeable = False
+    return interned(values.ravel(order="F"))
 
 
 def _data_key(data: Any) -> Any:

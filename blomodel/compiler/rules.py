@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
@@ -12,8 +13,10 @@ import scipy.sparse as sp
 from cvxpy.atoms.affine.hstack import Hstack
 from cvxpy.atoms.affine.reshape import reshape
 
+from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.large_constants import is_large
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.compiler.traits import declare
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError
@@ -50,20 +53,49 @@ class Operand:
         """The constant, as an array of the expression's shape."""
         value = self.value.toarray() if hasattr(self.value, "toarray") else self.value
         array = np.asarray(value, dtype=float)
-        # Data that have the shape already stay the same object, by which tapes recognise them.
-        return array if array.shape == self.shape else np.reshape(array, self.shape, order="F")
+        if array.shape != self.shape:
+            array = np.reshape(array, self.shape, order="F")
+        if is_large(array):
+            # cvxpy's constants are copies of their own, which nobody changes: tapes read them in place.
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+    def as_matrix(self) -> tuple[int, bool]:
+        """The node of a matrix, and whether it is stored row by row: large data stay as they are."""
+        if self._node < 0 and len(self.shape) == 2:
+            array = self.dense()
+            if is_large(array) and array.flags.c_contiguous:
+                return self.builder.constant(array.T), True
+        return self.node, False
 
     def as_sparse(self, columns: int = 1) -> SparseMatrix | None:
         """The constant as a sparse matrix, where that pays for a product with so many columns."""
         if not self.is_constant or len(self.shape) != 2:
             return None
         if sp.issparse(self.value):
-            return SparseMatrix(self.value)
+            return _rows_of(self.value)
         share = np.count_nonzero(self.value) / max(self.size, 1)
         limit = _SPARSE_SHARE if columns == 1 else _SPARSE_SHARE_OF_MANY
         if self.size > _SPARSE_FROM and share < limit:
-            return SparseMatrix(self.dense())
+            is_same = isinstance(self.value, np.ndarray) and self.value.shape == self.shape
+            return _rows_of(self.value) if is_same else SparseMatrix(self.dense())
         return None
+
+
+_ROWS: dict[int, tuple[weakref.ref[Any], SparseMatrix]] = {}  # of matrices that stand in many tapes
+
+
+def _rows_of(matrix: Any) -> SparseMatrix:
+    """The matrix by rows, found once while it lives."""
+    number = id(matrix)
+    known = _ROWS.get(number)
+    if known is not None and known[0]() is matrix:
+        return known[1]
+    rows = SparseMatrix(matrix)
+    if not limits.COPIED_CONSTANT.allows(rows.csr.nnz):
+        _ROWS[number] = (weakref.ref(matrix, lambda _: _ROWS.pop(number, None)), rows)
+    return rows
 
 
 Rule = Callable[["Lowering", Any, list[Operand]], int]

@@ -176,7 +176,8 @@ def apply_left(lowering: Lowering, matrix: Operand, m: int, k: int, node: int, n
     sparse = matrix.as_sparse(n)
     if sparse is not None:
         return lowering.builder.sparse(sparse, node, n)
-    return lowering.builder.matmul(matrix.node, node, m, k, n)
+    stored, by_rows = matrix.as_matrix()
+    return lowering.builder.matmul(stored, node, m, k, n, a_transposed=by_rows)
 
 
 @rule(MulExpression)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.compiler.large_constants import FAR, attached, far_place, is_large
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
 
@@ -69,6 +70,11 @@ class SparseMatrix:
         return other
 
     @cached_property
+    def lists(self) -> np.ndarray:
+        """Row starts and column numbers, as the machine reads them."""
+        return np.concatenate([self.csr.indptr, self.csr.indices]).astype(np.uint64)
+
+    @cached_property
     def key(self) -> bytes:
         """Equal for equal matrices."""
         parts = (self.csr.indptr, self.csr.indices, self.csr.data)
@@ -78,6 +84,10 @@ class SparseMatrix:
 def digest(*arrays: np.ndarray) -> bytes:
     """A short key, equal for equal arrays; that of a large array which cannot change is kept."""
     alone = arrays[0] if len(arrays) == 1 and arrays[0].size >= KEPT_ENTRIES else None
+    if alone is not None and is_large(alone) and not alone.flags.writeable:
+        return (
+            f"{alone.__array_interface__['data'][0]} {alone.shape}".encode()
+        )  # kept once, see interned
     if alone is not None and not alone.flags.writeable:
         known = _KNOWN_KEYS.get(id(alone))
         if known is not None and known[0]() is alone:
@@ -106,6 +116,10 @@ class Machinery:
     inputs: tuple[int, ...]  # where each input block begins in the workspace
     output: int  # where the output begins
     constants: dict[int, int]  # where each constant begins, and its size
+    portable: tuple[
+        np.ndarray, np.ndarray
+    ]  # code and integers for a copy of the workspace, see attached
+    kept: tuple[np.ndarray, ...]  # large constants, which lie outside of the workspace
 
 
 class Tape:
@@ -248,6 +262,8 @@ class _Encoder:
         self.n_integers = 0
         self.constants: list[tuple[int, np.ndarray]] = []
         self.matrices: dict[bytes, tuple[int, int]] = {}
+        self.kept: list[np.ndarray] = []
+        self.far: dict[int, int] = {}
         self.top = 0
 
     def encode(self) -> Machinery:
@@ -269,6 +285,13 @@ class _Encoder:
                 if row is not None:
                     self.rows.append(row + [0] * (op.WIDTH - len(row)))
                     self.rank.append(node_rank[number])
+        if self.offset[tape.output] >= FAR:  # the result must lie in the workspace
+            size = tape.n_outputs
+            places = self.offset[tape.output] + np.arange(size)
+            self.offset[tape.output] = self._take(size)
+            row = [op.GATHER, size, self.offset[tape.output], self._list(places)]
+            self.rows.append(row + [0] * (op.WIDTH - len(row)))
+            self.rank.append(0)
         # A stable sort by rank keeps operands before their use.
         order = np.argsort(np.array(self.rank, dtype=int), kind="stable")
         code = np.array(self.rows, dtype=np.uint64).reshape(-1, op.WIDTH)[order]
@@ -279,6 +302,8 @@ class _Encoder:
         ranks = np.array(self.rank, dtype=int)
         start = int(np.count_nonzero(ranks == 0))
         prefix = int(np.count_nonzero(ranks <= 1))
+        portable = code, integers
+        code, integers = attached(code, integers, workspace, self.kept)
         if start:
             op.run(code, integers, workspace, 0, start)
         return Machinery(
@@ -289,7 +314,9 @@ class _Encoder:
             prefix,
             tuple(inputs),
             self.offset[tape.output],
-            {begin: values.size for begin, values in self.constants},
+            {begin: values.size for begin, values in self.constants} | self.far,
+            portable,
+            tuple(self.kept),
         )
 
     def _take(self, size: int) -> int:
@@ -297,6 +324,11 @@ class _Encoder:
         return begin
 
     def _constant(self, values: np.ndarray) -> int:
+        far = far_place(values)
+        if far is not None:
+            self.kept.append(values)
+            self.far[far] = values.size
+            return far
         begin = self._take(values.size)
         self.constants.append((begin, values))
         return begin
@@ -334,7 +366,11 @@ class _Encoder:
         if node.op == op.SPARSE:
             matrix, columns = node.data
             if matrix.key not in self.matrices:
-                where = self._list(matrix.csr.indptr, matrix.csr.indices)
+                where = far_place(matrix.lists)
+                if where is None:
+                    where = self._list(matrix.lists)
+                else:
+                    self.kept.append(matrix.lists)
                 self.matrices[matrix.key] = (where, self._constant(matrix.csr.data))
             where, data = self.matrices[matrix.key]
             return [node.op, matrix.shape[0], out, a, where, data, columns, matrix.shape[1]]

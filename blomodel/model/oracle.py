@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from blomodel.compiler.large_constants import attached
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.tape import Tape
 from blomodel.model.model import Model
@@ -23,7 +24,8 @@ def loop_tape(tape: Tape, p: np.ndarray) -> LoopTape:
         if name == "p":
             workspace[offset : offset + size] = p
     layout += [m.prefix, 0]  # and how often the tape has been run
-    return m.code, m.integers, workspace, np.array(layout, dtype=np.int64)
+    code, integers = attached(*m.portable, workspace, m.kept)
+    return code, integers, workspace, np.array(layout, dtype=np.int64)
 
 
 class Oracle:

@@ -15,6 +15,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.large_constants import FAR, attached
 from blomodel.compiler.passes.combination import Combination
 from blomodel.compiler.passes.fusing import fuse_products
 from blomodel.compiler.tape import Machinery, Tape, digest, unknown_instruction
@@ -97,7 +98,7 @@ def shared_directions(
     sizes = {"w": moves.N_WEIGHTS, **points}
     place = dict(zip(sizes, map(int, np.cumsum([0, *sizes.values()])), strict=False))
     top = sum(sizes.values())
-    compiled, rest = [], []
+    compiled, rest, kept = [], [], []
     products = _Products()
     for parts, order in wanted:
         names = ("w", *order)
@@ -106,6 +107,7 @@ def shared_directions(
         # Inputs go to their common places, everything else behind what is there already.
         begins = np.array([*m.inputs, sum(sizes[name] for name in names)])
         shifts = np.array([*(place[name] for name in names), top]) - begins
+        kept += m.kept
         code, places, start, prefix = _without_copies(m, slope)
         own, top = top, top + m.workspace.size - begins[-1]
         rest.append(m.workspace[begins[-1] :])
@@ -117,7 +119,7 @@ def shared_directions(
         begins = np.array([*begins, *ends, *(begin for begin, _, _ in new_places)])
         moved_by = [place - begin for begin, _, place in new_places]
         shifts = np.array([*shifts, *[shifts[-1]] * len(ends), *moved_by])
-        code, integers, vectors = _moved(code, m.integers, places, begins, shifts)
+        code, integers, vectors = _moved(code, m.portable[1], places, begins, shifts)
         rest.append(slope.coefficients.ravel())
         terms, top = top, top + slope.coefficients.size
         if slope.is_plain:
@@ -135,7 +137,10 @@ def shared_directions(
             layout += [place[name], sizes[name]]
         compiled.append((code, integers, np.array([*layout, *vectors], dtype=np.int64)))
     workspace = np.concatenate([np.zeros(sum(sizes.values())), *rest])
-    return [(code, integers, workspace, layout) for code, integers, layout in compiled]
+    return [
+        (*attached(code, integers, workspace, kept), workspace, layout)
+        for code, integers, layout in compiled
+    ]
 
 
 class _Products:
@@ -159,17 +164,20 @@ class _Products:
             if row[0] != op.MATMUL or is_small or m.constants.get(a) != rows * k:
                 continue
             gather = gathers.get(b)
-            sources = np.array([b]) if gather is None else m.integers[int(gather[3]) :][: k * n]
+            sources = np.array([b]) if gather is None else m.portable[1][int(gather[3]) :][: k * n]
             if transposed >= 2 or sources.max() >= first:
                 continue
-            kind = (rows, k, n, transposed, digest(m.workspace[a : a + rows * k]))
+            name = a if a >= FAR else digest(m.workspace[a : a + rows * k])
+            kind = (rows, k, n, transposed, name)
             seen[kind] += 1  # two of one direction need a place each
             key = (*kind, seen[kind])
             if key not in self._places:
                 self._places[key] = a - first + own, top + room
                 room += rows * n + k * n  # behind the product, the point it belongs to
             matrix, product = self._places[key]
-            moves_to += [(a, rows * k, matrix), (out, rows * n, product)]
+            if a < FAR:
+                moves_to.append((a, rows * k, matrix))
+            moves_to.append((out, rows * n, product))
             row[7] += 4
         return code, moves_to, room
 
@@ -249,13 +257,16 @@ def _compile(
 
 def _without_copies(m: Machinery, slope: _Slope) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Leave out the instruction that copies the vectors together; tells where they are without it."""
-    n_vectors, code = len(slope.coefficients) - 2, m.code
+    n_vectors, (code, integers) = len(slope.coefficients) - 2, m.portable
     places = m.output + slope.size * np.arange(n_vectors)
     copies = np.flatnonzero((code[:, 0] == op.GATHER) & (code[:, 2] == m.output))
     if n_vectors == 1 or not copies.size:  # one after another already
         return code, places, m.start, m.prefix
     row = int(copies[0])
-    places = m.integers[int(code[row, 3]) + slope.size * np.arange(n_vectors)]
+    held = integers[int(code[row, 3]) + slope.size * np.arange(n_vectors)]
+    if np.any(held >= FAR):  # loops look for vectors in the workspace only
+        return code, places, m.start, m.prefix
+    places = held
     code = np.delete(code, row, axis=0)
     return code, places, m.start - int(row < m.start), m.prefix - int(row < m.prefix)
 
@@ -282,7 +293,8 @@ def _moved(
 
     def move(places: np.ndarray) -> np.ndarray:
         part = np.searchsorted(begins[order], places.astype(np.int64), side="right") - 1
-        return (places.astype(np.int64) + shifts[order][part]).astype(np.uint64)
+        moved = places.astype(np.int64) + shifts[order][part]
+        return np.where(places >= FAR, places.astype(np.int64), moved).astype(np.uint64)
 
     code, integers = code.copy(), integers.copy()
     for row in code:
