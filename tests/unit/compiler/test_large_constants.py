@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from blomodel.kernels.moves import evaluate
 
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
@@ -16,7 +17,6 @@ from blomodel.compiler.large_constants import interned
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.passes.directions import Term, direction, point_in, result_in
-from blomodel.kernels.moves import evaluate
 from blomodel.model.oracle import loop_tape
 
 ROWS, COLUMNS = 600, 201  # more entries than are copied
