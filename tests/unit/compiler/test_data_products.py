@@ -15,21 +15,21 @@ from blomodel.compiler.passes.derivatives import hessian
 
 
 def _data(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(1200, 100))
+    return np.random.default_rng(seed).normal(size=(3000, 300))
 
 
 def test_hessians_of_two_tapes_share_one_product():
-    A, b = _data(), np.ones(1200)
-    y = cp.Variable(100)
+    A, b = _data(), np.ones(3000)
+    y = cp.Variable(300)
     blocks = [Block("y", [y])]
     before = len(data_products._PRODUCTS)
     constant = cp.Constant(A)
-    first = lower([cp.sum_squares(constant @ y - b) / 1200], blocks)
+    first = lower([cp.sum_squares(constant @ y - b) / 3000], blocks)
     second = lower([3 * cp.sum_squares(constant @ y) + cp.sum_squares(y) + cp.sum(y)], blocks)
-    at = (np.zeros(100),)
-    np.testing.assert_allclose(hessian(first, ("y",), at).toarray(), A.T @ A * (2 / 1200), atol=1e-9)
+    at = (np.zeros(300),)
+    np.testing.assert_allclose(hessian(first, ("y",), at).toarray(), A.T @ A * (2 / 3000), atol=1e-9)
     np.testing.assert_allclose(
-        hessian(second, ("y",), at).toarray(), 6 * A.T @ A + 2 * np.eye(100), atol=1e-9
+        hessian(second, ("y",), at).toarray(), 6 * A.T @ A + 2 * np.eye(300), atol=1e-9
     )
     assert len(data_products._PRODUCTS) == before + 1
 
@@ -53,8 +53,8 @@ def test_data_that_may_change_are_multiplied_again():
 
 
 def test_changed_data_of_a_constant_are_seen():
-    A, y = _data(), cp.Variable(100)
-    blocks, at = [Block("y", [y])], (np.zeros(100),)
+    A, y = _data(), cp.Variable(300)
+    blocks, at = [Block("y", [y])], (np.zeros(300),)
     constant = cp.Constant(A)
     one = hessian(lower([cp.sum_squares(constant @ y)], blocks), ("y",), at).toarray()
     constant.value[:] *= 2
