@@ -96,6 +96,14 @@ def find_relation(model: Model, p: np.ndarray) -> Relation | None:
     return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor))
 
 
+def opposed_factor(model: Model, p: np.ndarray) -> float | None:
+    """c > 0 where f is -c g up to terms in x and all variables are real numbers; None elsewhere."""
+    relation = find_relation(model, p)
+    if relation is None or relation.interest is not Interest.OPPOSED or model.has_integers:
+        return None
+    return relation.factor
+
+
 @remembered
 def why_no_saddle(model: Model, p: np.ndarray) -> str | None:
     """What keeps an opposed problem from being one convex program; None where it is one."""

@@ -11,9 +11,8 @@ from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
 from blomodel.transformations.zero_sum import (
-    Interest,
     best_for_multipliers,
-    find_relation,
+    opposed_factor,
     why_no_exchange,
     why_no_saddle,
 )
@@ -38,13 +37,13 @@ class Exchange(Step):
     def consider(cls, situation: Situation) -> Exchange | Omission | None:
         """Where f falls as g rises, and no single convex program says it all."""
         model, p = situation.model, situation.p
-        relation = find_relation(model, p)
-        if relation is None or relation.interest is not Interest.OPPOSED or model.has_integers:
+        factor = opposed_factor(model, p)
+        if factor is None:
             return None
         reason = why_no_exchange(model, p)
         if reason is not None:
             return Omission(cls.name, reason)
-        return None if why_no_saddle(model, p) is None else cls(relation.factor)
+        return None if why_no_saddle(model, p) is None else cls(factor)
 
     @property
     def text(self) -> str:

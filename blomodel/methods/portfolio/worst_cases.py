@@ -11,9 +11,8 @@ from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
 from blomodel.transformations.zero_sum import (
-    Interest,
     best_against,
-    find_relation,
+    opposed_factor,
     why_no_saddle,
     why_no_worst_cases,
 )
@@ -51,8 +50,7 @@ class WorstCases(Step):
     def consider(cls, situation: Situation) -> WorstCases | Omission | None:
         """Where f falls as g rises, and f with a fixed y is convex in x."""
         model, p = situation.model, situation.p
-        relation = find_relation(model, p)
-        if relation is None or relation.interest is not Interest.OPPOSED or model.has_integers:
+        if opposed_factor(model, p) is None:
             return None
         if model.is_convex_below and why_no_saddle(model, p) is None:
             return None  # one convex program says it all
