@@ -146,10 +146,9 @@ for shift in shifts:
     )
 
 # %%
-# Without a shift PBGD-Free is off by less than 0.02. With a shift of 0.1 it is off by more than
-# 0.05 and there is no warning yet: :math:`\delta` is measured in units of ``f`` and compared with
-# 0.01, so it is a rule of thumb. When the result matters, look at the stationarity in the
-# certificate, or solve once more with ``alt-pbgd`` or ``auto`` from the point found.
+# Without a shift PBGD-Free is off by less than 0.02, and silent. With a shift of 0.1 it is off by more
+# than 0.05 and warns: it computes the part of the slope that it left out, and how far that would move
+# ``x``. :math:`\delta` itself is measured in units of ``f`` and falls with the penalty weight.
 #
 # The picture
 # -----------
@@ -214,6 +213,6 @@ assert abs(wrong_x) < 1e-4 and "not flat" in wrong_warning and wrong_certificate
 assert abs(right_x + 5) < 1e-4 and right_warning == ""
 assert still_x == 0.5 and "step is zero" in still_warning
 assert np.allclose(alternating, truth, atol=2e-5), "the finer grid has a spacing of 0.000005"
-assert far[0] < 0.02 and not warned[0] and 0.05 < far[1] < 0.1 and not warned[1]
-assert np.all(np.diff(far) > 0) and np.all(np.diff(deltas) > 0) and warned[3] and warned[4]
+assert far[0] < 0.02 and not warned[0] and 0.05 < far[1] < 0.1
+assert np.all(np.diff(far) > 0) and np.all(np.diff(deltas) > 0) and all(warned[1:])
 print("checked: PBGD-Free ends at 0 where -5 is right, and is off by less than 0.02 where f is flat")

@@ -34,11 +34,13 @@ from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import nearest_allowed, project_onto_x
+from blomodel.reformulations.forms.left_out_slope import left_out_of_model
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
 from blomodel.solvers.answer import Answer
 
 VERSIONS = ("inner-loop", "single-loop")
 LARGE = 0.1  # share of the slope that must not be left out
+MISSED = 0.02  # step, relative to x, that the part left out may ask for
 
 
 class UnsuitableMethodWarning(UserWarning):
@@ -200,19 +202,57 @@ def _check_left_out(run: Run, left_out: float, own: float) -> None:
 
 
 def _check_flatness(run: Run, x: np.ndarray) -> None:
-    """Warn where f moves faster with y than flatness allows."""
+    """Warn where what is left out of the slope of F_gamma moves x, judged with the run's own gamma.
+
+    Both parts of the slope are exact where the levels are convex. Where they cannot be had, or where
+    multipliers belong to them (which ``_check_left_out`` sees), delta gamma of (46) is asked.
+    """
     from blomodel.structure.flatness import flatness_of_model  # only this method asks
 
+    weights = run.history.get("gamma")
+    gamma = float(weights[-1]) if weights else 10.0
     try:
-        found = flatness_of_model(run.model, run.p, x)
+        found = flatness_of_model(run.model, run.p, x, gamma=gamma)
     except BlomodelError:
         return  # without a lower answer there is nothing to compare
-    if not found.is_flat():
+    shift = None if holds_x_below(run.model) else _missed_step(run, x, gamma)
+    measured = (
+        f"(delta = {found.delta:.3g}, delta gamma = {found.delta * gamma:.3g} for gamma = {gamma:g})"
+    )
+    if shift is None:
+        if np.sqrt(found.delta * gamma) > LARGE:
+            _warn(
+                run,
+                f"pbgd-free: f is not flat in y at the lower answer {measured}, so the part of the slope "
+                "that is left out is not small and x may be wrong; try alt-pbgd.",
+            )
+    elif shift > MISSED * (1 + np.abs(x).max(initial=0)):
         _warn(
             run,
-            f"pbgd-free: f is not flat in y at the lower answer (delta = {found.delta:.3g}), so the "
-            "part of the slope that is left out is not small and x may be wrong; try alt-pbgd.",
+            f"pbgd-free: f is not flat in y at the lower answer {measured}: with the part of the slope that "
+            f"is left out x would move on by about {shift:.3g}; try alt-pbgd.",
         )
+
+
+def _missed_step(run: Run, x: np.ndarray, gamma: float) -> float | None:
+    """How far what is left out would move x: one step by the curvature of F_gamma along it.
+
+    None where the slope of F_gamma cannot be had.
+    """
+    try:
+        here = left_out_of_model(run.model, run.p, x, gamma)
+        if here.norm == 0:
+            return 0.0
+        way = here.left_out / here.norm
+        reach = 1e-4 * (1 + float(np.abs(x).max(initial=0)))
+        ahead = left_out_of_model(run.model, run.p, x - reach * way, gamma)
+        curvature = float((here.slope - ahead.slope) @ way) / reach
+        # Where F_gamma does not curve upwards a step has no natural length: that of the slope is taken.
+        step = 1 / curvature if curvature > 0 else 1.0
+        missed = project_onto_x(run, x - step * here.slope) - project_onto_x(run, x - step * here.own)
+    except BlomodelError:
+        return None
+    return float(np.abs(missed).max(initial=0))
 
 
 STAGES = (1.0, 10.0, 100.0, 1000.0)  # penalty weights, where none is given

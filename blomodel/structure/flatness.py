@@ -32,6 +32,8 @@ class Flatness:
         Between the lower answer and the penalised answer.
     depends_on_x : bool
         Whether f holds x itself; if not, PBGD-Free has no gradient to follow.
+    gamma : float
+        Penalty weight of the penalised answer.
     """
 
     delta: float
@@ -41,6 +43,17 @@ class Flatness:
     slope: float
     distance: float
     depends_on_x: bool
+    gamma: float = 10.0
+
+    @property
+    def bias(self) -> float:
+        """delta gamma + gamma^(-2 (alpha - 1) / (2 - alpha)), the order of the squared bias in (46).
+
+        What PBGD-Free leaves out of the slope of F_gamma, squared, is at most a constant times this.
+        """
+        if self.alpha >= 2:
+            return self.delta * self.gamma
+        return self.delta * self.gamma + self.gamma ** (-2 * (self.alpha - 1) / (2 - self.alpha))
 
     def is_flat(self, tolerance: float = 1e-2) -> bool:
         """Whether delta(x) is small and f depends on x itself."""
@@ -50,7 +63,8 @@ class Flatness:
         text = (
             f"f is ({self.delta:.3g}, {self.alpha:g})-flat at the lower answer with modulus "
             f"{self.modulus:g}, judged by the penalised answer at distance {self.distance:.3g} "
-            f"({self.delta_sampled:.3g} judged by sampled points); slope in y {self.slope:.3g}."
+            f"({self.delta_sampled:.3g} judged by sampled points); slope in y {self.slope:.3g}; delta gamma = "
+            f"{self.delta * self.gamma:.3g} for gamma = {self.gamma:g}."
         )
         if not self.depends_on_x:
             text += " f depends on x only through y: its own gradient in x is zero everywhere."
@@ -77,7 +91,7 @@ def flatness_of_model(
         if not answer.status.has_point:
             raise LowerLevelError(f"The lower level is {answer.status.value} at this x.", x)
         y = answer.y
-    penalised = _penalised_answer(model, p, x, y, gamma)
+    penalised = penalised_answer(model, p, x, y, gamma)
     f_at = float(model.f(x, y, p)[0])
     slope = model.f_grad(x, y, p)[x.size :]
 
@@ -105,10 +119,11 @@ def flatness_of_model(
         slope=float(np.linalg.norm(slope)),
         distance=float(np.linalg.norm(penalised - y)),
         depends_on_x=model.f.depends_on("x"),
+        gamma=gamma,
     )
 
 
-def _penalised_answer(
+def penalised_answer(
     model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, gamma: float
 ) -> np.ndarray:
     """A minimiser of f / gamma + g over the lower constraints."""
