@@ -223,14 +223,14 @@ def _check_flatness(run: Run, x: np.ndarray) -> None:
         if np.sqrt(found.delta * gamma) > LARGE:
             _warn(
                 run,
-                f"pbgd-free: f is not flat in y at the lower answer {measured}, so the part of the slope "
-                "that is left out is not small and x may be wrong; try alt-pbgd.",
+                f"pbgd-free: f is not flat in y at the lower answer {measured}, so the part of the "
+                "slope that is left out is not small and x may be wrong; try alt-pbgd.",
             )
     elif shift > MISSED * (1 + np.abs(x).max(initial=0)):
         _warn(
             run,
-            f"pbgd-free: f is not flat in y at the lower answer {measured}: with the part of the slope that "
-            f"is left out x would move on by about {shift:.3g}; try alt-pbgd.",
+            f"pbgd-free: f is not flat in y at the lower answer {measured}: with the part of the slope "
+            f"that is left out x would move on by about {shift:.3g}; try alt-pbgd.",
         )
 
 

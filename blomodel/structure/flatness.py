@@ -63,8 +63,8 @@ class Flatness:
         text = (
             f"f is ({self.delta:.3g}, {self.alpha:g})-flat at the lower answer with modulus "
             f"{self.modulus:g}, judged by the penalised answer at distance {self.distance:.3g} "
-            f"({self.delta_sampled:.3g} judged by sampled points); slope in y {self.slope:.3g}; delta gamma = "
-            f"{self.delta * self.gamma:.3g} for gamma = {self.gamma:g}."
+            f"({self.delta_sampled:.3g} judged by sampled points); slope in y {self.slope:.3g}; "
+            f"delta gamma = {self.delta * self.gamma:.3g} for gamma = {self.gamma:g}."
         )
         if not self.depends_on_x:
             text += " f depends on x only through y: its own gradient in x is zero everywhere."

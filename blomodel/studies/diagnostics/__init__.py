@@ -1,7 +1,7 @@
 """What the papers measure at a point or along a run: stationarity, landscapes, flatness, constants.
 
 Each function takes the problem and a point (values of the upper and of the lower variables, as
-``bm.certify`` takes them) and returns a number, or a small record whose ``print`` is one or two sentences.
+``bm.certify`` takes them) and returns a number, or a small record that prints as one or two sentences.
 The file of a function is that of the paper which defines it.
 """
 

@@ -96,7 +96,7 @@ def value_function_kkt(problem: BilevelProblem, x: object, y: object) -> ValueFu
 
     At an exact lower answer :math:`\sigma` has nothing to act on, which leaves (47):
     :math:`\nabla_x f = 0`, :math:`\nabla_y f = 0`, :math:`g = v`. Its score, the sum of the three
-    (gradients squared), stays away from 0 at most solutions: no KKT point of this reformulation is there.
+    (gradients squared), stays away from 0 at most solutions, which are no KKT points of this problem.
     The lower level must have no constraints.
     """
     at = Place.read(problem, x, y)

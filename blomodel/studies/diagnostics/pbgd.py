@@ -161,8 +161,8 @@ def polyak_constants(
     .. math:: \|\nabla L_\gamma\|^2 \ge 2\mu_l\,(L_\gamma - \min_{x,y} L_\gamma), \tag{2}
 
     the blockwise one :math:`\|\nabla_x L_\gamma\|^2 \ge 2\mu_u(L_\gamma - \min_x L_\gamma)` (3a) and
-    :math:`\|\nabla_y L_\gamma\|^2 \ge 2\mu_v(L_\gamma - \min_y L_\gamma)` (3b). Points give upper bounds on
-    the constants: the landscape may be worse between them. Points along a run, its ``history``, tell
+    :math:`\|\nabla_y L_\gamma\|^2 \ge 2\mu_v(L_\gamma - \min_y L_\gamma)` (3b). Points give upper bounds
+    on the constants: the landscape may be worse between them. Points along a run, its ``history``, tell
     the constants over its trajectory, as Lemma 1 states them.
 
     Parameters
@@ -285,7 +285,7 @@ def representation_value(
     train: tuple[np.ndarray, np.ndarray],
     validation: tuple[np.ndarray, np.ndarray],
 ) -> float:
-    r"""F(W_1) of (34): the least validation loss among all second layers that fit the training data best.
+    r"""F(W_1) of (34): the least validation loss among second layers that fit the training data best.
 
     .. math:: F(W_1) = \tfrac12\|A - X_{val}W_1 (I - P)\, b\|^2, \quad P = (X_{trn}W_1)^\dagger
               X_{trn}W_1, \quad A = Y_{val} - X_{val}W_1 (X_{trn}W_1)^\dagger Y_{trn}, \quad
@@ -314,7 +314,7 @@ def cleaning_lower_value(weights: np.ndarray, features: np.ndarray, labels: np.n
 
     .. math:: \tfrac12\sum_i \psi(u_i)\|y_i\|^2\,\mathbb{1}([XX^\dagger]_{ii} \ne 1),
 
-    which holds where :math:`XX^\dagger` is diagonal, as Lemma 23 supposes; a ModelError says so elsewhere.
+    which holds where :math:`XX^\dagger` is diagonal, as Lemma 23 supposes; elsewhere it is a ModelError.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def cleaning_lower_value(weights: np.ndarray, features: np.ndarray, labels: np.n
     off = float(np.abs(onto - np.diag(np.diag(onto))).max(initial=0))
     if off > 1e-8:
         raise ModelError(
-            "cleaning_lower_value: (68) holds where X X^+ is diagonal; here an entry beside the diagonal "
+            "cleaning_lower_value: (68) holds where X X^+ is diagonal; here an entry beside it "
             f"is {off:.3g}. The lower level's own value is right everywhere: solve it at fixed u."
         )
     is_left = np.abs(np.diag(onto) - 1) > 1e-8
@@ -362,8 +362,8 @@ def composite_polyak(mu_1: float, A: np.ndarray, mu_2: float, B: np.ndarray) -> 
 
     The least positive singular value, squared, of the matrix :math:`[\sqrt{\mu_1}A; \sqrt{\mu_2}B]`,
     which is exact for quadratic h. The paper prints :math:`\min\{\mu_1\sigma_*^2(A),
-    \mu_2\sigma_*^2(B)\}`, which is too large where the two matrices nearly share directions: for A = (1, 0)
-    and B = (cos t, sin t) it is 1, and the ratio of the PL inequality comes down to 1 - |cos t|.
+    \mu_2\sigma_*^2(B)\}`, which is too large where the two matrices nearly share directions: for A =
+    (1, 0) and B = (cos t, sin t) it is 1, and the ratio of the PL inequality comes down to 1 - |cos t|.
     """
     stacked = np.vstack([np.sqrt(mu_1) * np.atleast_2d(A), np.sqrt(mu_2) * np.atleast_2d(B)])
     return _least_positive(stacked) ** 2

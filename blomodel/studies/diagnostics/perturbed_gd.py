@@ -89,8 +89,8 @@ def hypergradient(problem: BilevelProblem, x: object, y: object) -> np.ndarray:
     .. math:: F(x, y) = \nabla_x f - (\nabla_{yx}^2 g)^{\top} v, \qquad
               \nabla_{yy}^2 g\, v = \nabla_y f,
 
-    all at (x, y). At y = y*(x) it is the gradient of f(x, y*(x)). The paper's figures show its norm along
-    the iterates. Where (1b) has no solution, because g_yy is singular, it is a ModelError; the
+    all at (x, y). At y = y*(x) it is the gradient of f(x, y*(x)). The paper's figures show its norm
+    along the iterates. Where (1b) has no solution, because g_yy is singular, it is a ModelError; the
     paper then looks at the direction (``perturbation``) instead.
     """
     at = Place.read(problem, x, y)
@@ -100,9 +100,9 @@ def hypergradient(problem: BilevelProblem, x: object, y: object) -> np.ndarray:
     error = float(np.linalg.norm(at.curve(w) + slope_y))
     if error > 1e-6 * (1 + float(np.linalg.norm(slope_y))):
         raise ModelError(
-            "hypergradient: (1b) has no solution here, since g_yy is singular and grad_y f is not in its "
-            f"range (what is left has norm {error:.3g}). bm.diagnostics.perturbation measures stationarity "
-            "without it."
+            "hypergradient: (1b) has no solution here, since g_yy is singular and grad_y f is not in "
+            f"its range (what is left has norm {error:.3g}). bm.diagnostics.perturbation measures "
+            "stationarity without it."
         )
     return at.f_slopes[0] + at.cross(w)
 
