@@ -28,6 +28,7 @@ if _typing.TYPE_CHECKING:
     from blomodel.declare.nash import Nash
     from blomodel.experiments.benchmark import Benchmark, benchmark
     from blomodel.experiments.sweep import Sweep, sweep
+    from blomodel.methods.run import schedules as schedules
     from blomodel.methods.run.registry import methods
     from blomodel.problem import BilevelProblem, Lower, read
     from blomodel.solution import Solution
@@ -82,7 +83,11 @@ _HOMES = {
     "sweep": "experiments.sweep",
 }
 
-_PACKAGES = {"diagnostics": "studies.diagnostics", "problems": "problems"}
+_PACKAGES = {
+    "diagnostics": "studies.diagnostics",
+    "problems": "problems",
+    "schedules": "methods.run.schedules",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from blomodel.compiler.passes.directions import Direction, Term, point_in
 from blomodel.kernels.fields import N_PACE, STEP
 from blomodel.kernels.loops import alt_pbgd as kernel
+from blomodel.methods.first_order.arrays import given
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.frame import first_order_run
-from blomodel.methods.first_order.stages import PenaltyMethod
+from blomodel.methods.first_order.scheduled import VARIANTS
+from blomodel.methods.first_order.stages import PAPER_WEIGHT, PenaltyMethod
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, power, value_at
 
 
 @method
@@ -46,6 +49,12 @@ class AltPbgd(PenaltyMethod):
     )
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX_OR_PL})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
+
+    step_y_penalised: float | Schedule | None = setting(
+        None,
+        "step of the inner solver of f / penalty + g where it differs; None: step_y",
+        above=0.0,
+    )
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
@@ -87,16 +96,33 @@ class AltPbgd(PenaltyMethod):
             if self.step_y is None:
                 constants = setup.constants_at(x, y_gamma)  # costs hundreds of gradients
                 settings[kernel.STEP_Y] = safe_step(constants.g_yy + constants.f_yy / weight)
+            second = given(self.step_y if self.step_y_penalised is None else self.step_y_penalised)
+            settings[kernel.STEP_Y_PENALISED] = second or settings[kernel.STEP_Y]
 
+        second = self.step_y if self.step_y_penalised is None else self.step_y_penalised
         self.run_stages(
-            setup, iterate, settings, pace, state=(x, y_g, y_gamma), choose_steps=choose_steps
+            setup,
+            iterate,
+            settings,
+            pace,
+            state=(x, y_g, y_gamma),
+            choose_steps=choose_steps,
+            schedules={kernel.STEP_Y_PENALISED: second},
         )
 
 
 @method
 @dataclass(frozen=True, kw_only=True)
 class F2sa(AltPbgd):
-    """The fully first-order method: both lower problems are followed, not solved."""
+    r"""The fully first-order method: both lower problems are followed, not solved.
+
+    By default it is what the ALT-PBGD paper compares with under this name: ALT-PBGD with a few inner
+    steps. ``variant="paper"`` is Algorithm 1 of Kwon et al. without noise: the weight grows as
+    :math:`\lambda_k = \lambda_0 (k + 1)^{1/3}`, y_g has the step :math:`\gamma`, the penalised y the
+    step :math:`\alpha_k = \gamma / (2 \lambda_k)` on :math:`f + \lambda_k g`, and x the same
+    :math:`\alpha_k`. Each of these can be given: ``penalty``, ``step_y``, ``step_y_penalised`` (on
+    :math:`f / \lambda_k + g`, so :math:`\alpha_k \lambda_k`) and ``step_x``, as numbers or as schedules.
+    """
 
     name: ClassVar[str] = "f2sa"
     summary: ClassVar[str] = "ALT-PBGD with a few inner steps in each iteration"
@@ -105,4 +131,29 @@ class F2sa(AltPbgd):
     )
     costs: ClassVar[str] = "a few gradient steps on each of two lower problems, then one step in x"
 
-    inner_steps: int | None = setting(10, "inner steps in each iteration", minimum=1)
+    variant: str = setting(
+        "default",
+        "'paper': Kwon et al.'s weight that grows as (k + 1)^(1/3), with one step for each sequence; "
+        "'default': ALT-PBGD with few inner steps, its weights in stages",
+        choices=VARIANTS,
+    )
+    inner_steps: int | Schedule | None = setting(10, "inner steps in each iteration", minimum=1)
+
+    def run(self, run: Run) -> None:
+        """Iterate from the user's start, or from the middle of the box of x."""
+        AltPbgd.run(self._as_printed(run) if self.is_printed else self, run)
+
+    def _as_printed(self, run: Run) -> F2sa:
+        """The same with the paper's schedules in the places of what is not given."""
+        weight: Any = power(PAPER_WEIGHT, 1 / 3) if self.penalty is None else self.penalty
+        step: Any = self.step_y
+        if step is None:
+            step = safe_step(set_up(run, prox=True).constants.g_yy)
+        in_x, second = self.step_x, self.step_y_penalised
+        if in_x is None:
+            in_x = Schedule(
+                lambda k: value_at(step, k) / (2 * value_at(weight, k)), "step_y / (2 penalty)"
+            )
+        if second is None:
+            second = Schedule(lambda k: value_at(step, k) / 2, "step_y / 2")
+        return replace(self, penalty=weight, step_y=step, step_x=in_x, step_y_penalised=second)

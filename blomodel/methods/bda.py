@@ -15,6 +15,7 @@ from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule
 from blomodel.methods.run.slices import run_in_slices
 
 SHARES = (0.5, 0.05, 5e-3, 5e-4)  # of f in the first inner step, where none is given
@@ -45,7 +46,7 @@ class Bda(InnerPathMethod):
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_y: float | None = setting(
+    step_y: float | Schedule | None = setting(
         None, "step s_l in y along g; None: 1/curvature", aliases=("s_l", "lower_step"), above=0.0
     )
     inner_steps: int | None = setting(
@@ -92,14 +93,21 @@ class Bda(InnerPathMethod):
         )
         loop = setup.loop(kernel.bda)
         shares = SHARES if self.upper_share is None else (self.upper_share,)
+        state, work = setup.arrays(kernel)
+        first_state, first_work = state.copy(), work.copy()
+        scheduled = self.scheduled(
+            kernel,
+            lambda n: loop(n, *tapes, *setup.sets, settings, x, y, path, state, work),
+            settings,
+        )
         with first_order_run(setup, self.name, x, y):
             for share in shares:
                 settings[kernel.UPPER_SHARE] = share
-                state, work = setup.arrays(kernel)
+                state[:], work[:] = first_state, first_work
                 path[0] = y
                 run_in_slices(
                     run,
-                    lambda n: loop(n, *tapes, *setup.sets, settings, x, y, path, state, work),  # noqa: B023
+                    scheduled,
                     max_iterations=self.max_steps // len(shares),
                     tolerance=run.tolerance,
                     report=lambda: {"value": run.model.f(x, y, run.p)[0], "weight": share},  # noqa: B023

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.kernels.loops import bic_gaffa as kernel
-from blomodel.methods.first_order.arrays import filled
+from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constrained import ConstrainedLower
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian
 from blomodel.methods.requirements.needs import formula_for_x
@@ -67,7 +67,16 @@ class BicGaffa(ProximalLagrangian):
             y=y,
             state=(x, y, theta, z, memory),
             steps=settings[: kernel.N_STEPS],
-            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.penalty_power,
+            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.power,
+            schedules=(
+                settings,
+                {
+                    kernel.STEP_X: self.step_x,
+                    kernel.STEP_MULTIPLIER: self.step_multiplier,
+                    kernel.STEP_THETA: self.step_theta,
+                    kernel.PENALTY: self.penalty,
+                },
+            ),
         )
 
     def _settings(
@@ -79,13 +88,13 @@ class BicGaffa(ProximalLagrangian):
         return filled(
             kernel.N_SETTINGS,
             {
-                kernel.STEP_X: self.step_x or 0.5 / steep,
-                kernel.STEP_MULTIPLIER: self.step_multiplier or 0.5 * w.proximal_multiplier,
-                kernel.STEP_THETA: self.step_theta or 1 / (w.size.curvature_y + 1 / w.proximal),
+                kernel.STEP_X: given(self.step_x) or 0.5 / steep,
+                kernel.STEP_MULTIPLIER: given(self.step_multiplier) or 0.5 * w.proximal_multiplier,
+                kernel.STEP_THETA: given(self.step_theta) or 1 / (w.size.curvature_y + 1 / w.proximal),
                 kernel.PROXIMAL: w.proximal,
                 kernel.PROXIMAL_MULTIPLIER: w.proximal_multiplier,
                 kernel.PENALTY: w.penalty,
-                kernel.PENALTY_POWER: self.penalty_power,
+                kernel.PENALTY_POWER: self.power,
                 kernel.MULTIPLIER_BOUND: self.multiplier_bound,
             },
         )

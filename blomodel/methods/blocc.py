@@ -14,17 +14,20 @@ from blomodel.compiler.passes.derivatives import hessian, jacobian, vjp
 from blomodel.errors import ModelError
 from blomodel.kernels.loops import blocc as kernel
 from blomodel.kernels.projection import build_set
-from blomodel.methods.first_order.arrays import filled
+from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import ConstrainedLower, rows_tape, spectral_norm
 from blomodel.methods.first_order.first_order import first_point
 from blomodel.methods.first_order.frame import first_order_run
+from blomodel.methods.first_order.scheduled import PAPER, VARIANTS, Scheduled
 from blomodel.methods.requirements.demands import refuse_coupled_above, refuse_matrix_inequalities
 from blomodel.methods.requirements.needs import convex_penalised_level
 from blomodel.methods.run.capabilities import ALL_BUT_NONCONVEX, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule
 from blomodel.methods.run.slices import run_in_slices
+from blomodel.methods.run.stopping import StopSettings
 from blomodel.methods.search.projected_descent import ProjectedDescent
 from blomodel.model.oracle import loop_tape
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
@@ -46,7 +49,7 @@ def rows_for_max_min(run: Run, method: Any) -> None:
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class Blocc:
+class Blocc(StopSettings):
     r"""Algorithm 4 of the ALT-PBGD paper, for coupled constraints.
 
     Each iteration solves (54) and (55), the two max-min problems for the multipliers and answers of
@@ -58,8 +61,13 @@ class Blocc:
 
     With ``inner="exact"`` a QP or cone solver answers (54) and (55). With ``inner="max-min"`` the
     first-order solver of the BLOCC paper does: accelerated projected ascent in the multipliers of the
-    coupled rows, after projected gradient steps in y (momentum (t - 1)/(t + 2)). Where its steps are not
-    given, they are halved when too long and momentum begins anew when the dual function falls.
+    coupled rows, after projected gradient steps in y (momentum (t - 1)/(t + 2)), or the plain descent
+    and ascent of Remark 10 with ``momentum=False``; both begin at the user's y where it is given, else
+    at the lower answer, with multipliers of 0. Where its steps are not given, they are halved when too
+    long and momentum begins anew when the dual function falls.
+
+    ``variant="paper"`` takes the papers' constant step 1/(10 gamma) where none is given; the default
+    looks for longer ones.
 
     The papers suppose that the lower level has answers on all of X, with unique multipliers (LICQ). With
     exact inner solves a step that leaves the x with lower answers is projected onto them, where both
@@ -82,8 +90,13 @@ class Blocc:
         rows_for_max_min,
     )
 
+    variant: str = setting(
+        "default",
+        "'paper': the constant step 1/(10 penalty) where none is given; 'default': a line search",
+        choices=VARIANTS,
+    )
     penalty: float = setting(10.0, "penalty weight gamma", aliases=("gamma",), above=0.0)
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None,
         "step eta; None: from curvature, shortened until F_gamma falls (max-min: 1/(10 penalty))",
         aliases=("eta", "step_size"),
@@ -118,6 +131,10 @@ class Blocc:
         None, "max-min: steps of the multipliers; None: as many as they need", minimum=1, own=True
     )
 
+    momentum: bool = setting(
+        True, "max-min: whether the ascent in the multipliers is accelerated", own=True
+    )
+
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         if self.inner == "max-min":
@@ -135,10 +152,11 @@ class Blocc:
         )
         start, _ = first_point(run)
         try:
-            if self.step_x is None:
+            if self.step_x is None and self.variant != PAPER:
                 descent.backtrack(start, self.safe_step, self.max_steps)
             else:
-                descent.fixed_steps(start, self.step_x, self.max_steps)
+                step = self.safe_step if self.step_x is None else self.step_x
+                descent.fixed_steps(start, step, self.max_steps)
         finally:
             run.evaluations += penalty.evaluations
             last = descent.last
@@ -168,6 +186,8 @@ def run_max_min(run: Run, method: Blocc) -> None:
     low = np.zeros(tape.n_outputs - 2)
     low[n_in:] = -np.inf
     x, y, _ = lower.start()
+    if run.start is not None and run.start[1] is not None:
+        y = run.start[1].copy()
     y_lower, y_penalised = y.copy(), y.copy()
     lower_weights, penalised_weights = np.zeros(tape.n_outputs), np.zeros(tape.n_outputs)
     lower_weights[:2], penalised_weights[:2] = (0.0, 1.0), (1 / gamma, 1.0)
@@ -177,7 +197,7 @@ def run_max_min(run: Run, method: Blocc) -> None:
     settings = filled(
         kernel.N_SETTINGS,
         {
-            kernel.STEP_X: method.step_x or method.safe_step,
+            kernel.STEP_X: given(method.step_x) or method.safe_step,
             kernel.PENALTY: gamma,
             kernel.TOLERANCE: run.tolerance,
         },
@@ -188,6 +208,7 @@ def run_max_min(run: Run, method: Blocc) -> None:
             kernel.IS_FIXED: method.inner_steps is not None or method.step_y is not None,
             kernel.MULTIPLIER_STEPS: method.multiplier_steps or MANY_STEPS,
             kernel.INNER_STEPS: method.inner_steps or MANY_STEPS,
+            kernel.HAS_MOMENTUM: method.momentum,
             kernel.INNER_TOLERANCE: max(ACCURACY * run.tolerance / max(1.0, gamma), 1e-12),
         },
     )
@@ -196,11 +217,13 @@ def run_max_min(run: Run, method: Blocc) -> None:
     slopes = [lower.oracle.derivative(vjp(tape, (block,))) for block in ("x", "y")]
     tapes = [loop_tape(tape, run.p), *slopes]
 
-    def loop(count: int) -> float:
+    def iterate(count: int) -> float:
         return kernel.blocc(
             count, *tapes, x_spec, y_spec, low, settings, inner, x, y_lower, lower_weights, y_penalised,
             penalised_weights, lower_memory, penalised_memory, memory, space,
         )  # fmt: skip
+
+    loop = Scheduled(iterate, settings, {kernel.STEP_X: method.step_x})
 
     def report() -> dict[str, float]:
         gap = run.model.g(x, y_penalised, run.p)[0] - run.model.g(x, y_lower, run.p)[0]

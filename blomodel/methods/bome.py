@@ -13,10 +13,12 @@ from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.barrier import run_barrier
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import set_up
+from blomodel.methods.first_order.scheduled import Scheduled
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 
 FEW_STEPS = 10  # in each iteration, where the inner steps go on from their last end
 
@@ -44,16 +46,16 @@ class Bome:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None,
         "step xi in (x, y); None: from the curvatures, then smaller in stages",
         aliases=("xi", "step_size"),
         above=0.0,
     )
-    step_y: float | None = setting(
+    step_y: float | Schedule | None = setting(
         None, "inner step in y; None: 1/curvature", aliases=("lower_step",), above=0.0
     )
-    inner_steps: int | None = setting(
+    inner_steps: int | Schedule | None = setting(
         None,
         "T, inner gradient steps from y; None: 10 from their last end, without bias",
         aliases=("T", "lower_steps"),
@@ -67,8 +69,9 @@ class Bome:
         setup = set_up(run)
         o, x, y = setup.oracle, setup.x, setup.y
         state, work = setup.arrays(kernel)
-        figures, step = np.zeros(N_FIGURES), self.step_x
-        if step is None:
+        work[kernel.OUTSIDE, : x.size] = x
+        figures, step = np.zeros(N_FIGURES), given(self.step_x)
+        if not step:
             c = setup.constants
             step = safe_step(c.f_xx + c.f_yy + c.f_xy + c.g_yy + c.g_xy)
         inner = y.copy()
@@ -79,16 +82,26 @@ class Bome:
             {
                 kernel.STEP_X: step,
                 kernel.STEP_Y: given(self.step_y),
-                kernel.INNER_STEPS: self.inner_steps or FEW_STEPS,
+                kernel.INNER_STEPS: value_at(self.inner_steps, 0) or FEW_STEPS,
                 kernel.BARRIER: self.barrier,
                 kernel.KEEPS_INNER: self.inner_steps is None,
                 kernel.IS_FREE: setup.has_free_x,
             },
         )
 
+        scheduled = Scheduled(
+            lambda n: loop(n, *tapes, *setup.sets, settings, x, y, inner, state, figures, work),
+            settings,
+            {
+                kernel.STEP_X: self.step_x,
+                kernel.STEP_Y: self.step_y,
+                kernel.INNER_STEPS: self.inner_steps,
+            },
+        )
+
         def advance(n: int, step: float) -> float:
             settings[kernel.STEP_X] = step
-            return loop(n, *tapes, *setup.sets, settings, x, y, inner, state, figures, work)
+            return scheduled(n)
 
         run_barrier(
             setup,

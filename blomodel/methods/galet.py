@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,14 +15,25 @@ from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constants import LOWER_ACCURACY, MANY_LOWER_STEPS
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.frame import iterate_until_small
+from blomodel.methods.first_order.scheduled import DEFAULT, PAPER, VARIANTS, Scheduled
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 
 MEASURE_STEPS = 500  # of the descent that R_y is measured against
 MEASURE_SHARE = 0.1  # of the time so far that this may take
 LEAST_SECONDS = 0.1  # which it may take in any case
+# The default of the paper's appendix G
+PAPER_SETTINGS: dict[str, Any] = {
+    "step_x": 0.3,
+    "step_y": 1.0,
+    "inner_steps": 1,
+    "step_shadow": 0.1,
+    "shadow_steps": 1,
+    "restart": True,
+}
 MANY_SHADOW_STEPS = 50000  # at most, where they go on until w is accurate
 
 
@@ -36,6 +47,11 @@ class Galet:
     :math:`\nabla_x f + \nabla_{xy}^2 g\, w` (13). The history holds R_x, R_w and R_y of (8); R_y is
     measured against gradient steps on g(x, .) run to their end, which the PL condition makes global
     (NaN where that would take longer than the iterations themselves).
+
+    ``variant="paper"`` takes for what is not given the default of the paper's appendix G: alpha = 0.3,
+    beta = 1, N = 1, rho = 0.1, T = 1, with w = 0 at the beginning of every iteration. With these numbers
+    the shadow w stays far from what (12) asks for, and x does not come to the solution of Example 1;
+    ``keep_shadow=True`` or a larger T mends that. The default does as many steps as y and w need.
     """
 
     name: ClassVar[str] = "galet"
@@ -48,23 +64,29 @@ class Galet:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(
+    variant: str = setting(
+        "default",
+        "'paper': alpha = 0.3, beta = 1, N = 1, rho = 0.1, T = 1 for what is not given, w from 0 in "
+        "every iteration; 'default': steps from curvatures, as many as are needed",
+        choices=VARIANTS,
+    )
+    step_x: float | Schedule | None = setting(
         None, "step alpha in x; None: adaptive", aliases=("alpha", "step_size"), above=0.0
     )
-    step_y: float | None = setting(
+    step_y: float | Schedule | None = setting(
         None, "step beta in y; None: 1/curvature", aliases=("beta", "lower_step"), above=0.0
     )
-    step_shadow: float | None = setting(
+    step_shadow: float | Schedule | None = setting(
         None,
         "step rho in w; None: 1/curvature^2, with the shortcut 1/curvature",
         aliases=("rho", "shadow_step"),
         above=0.0,
         own=True,
     )
-    inner_steps: int | None = setting(
+    inner_steps: int | Schedule | None = setting(
         None, "N, steps in y; None: as many as y needs", aliases=("N", "lower_steps"), minimum=1
     )
-    shadow_steps: int | None = setting(
+    shadow_steps: int | Schedule | None = setting(
         None, "T, steps in w; None: as many as w needs", aliases=("T",), minimum=1, own=True
     )
     restart: bool | None = setting(
@@ -86,6 +108,12 @@ class Galet:
 
     def run(self, run: Run) -> None:
         """Iterate until the measures are small."""
+        if self.variant == PAPER:
+            missing = {
+                name: value for name, value in PAPER_SETTINGS.items() if getattr(self, name) is None
+            }
+            replace(self, variant=DEFAULT, **missing).run(run)
+            return
         setup = set_up(run)
         o, x, y = setup.oracle, setup.x, setup.y
         state, work = setup.arrays(kernel)
@@ -97,8 +125,8 @@ class Galet:
                 kernel.STEP_X: given(self.step_x),
                 kernel.STEP_Y: given(self.step_y),
                 kernel.STEP_SHADOW: given(self.step_shadow),
-                kernel.INNER_STEPS: self.inner_steps or MANY_LOWER_STEPS,
-                kernel.SHADOW_STEPS: self.shadow_steps or MANY_SHADOW_STEPS,
+                kernel.INNER_STEPS: value_at(self.inner_steps, 0) or MANY_LOWER_STEPS,
+                kernel.SHADOW_STEPS: value_at(self.shadow_steps, 0) or MANY_SHADOW_STEPS,
                 kernel.ACCURACY: LOWER_ACCURACY if self.inner_steps is None else 0.0,
                 kernel.SHADOW_ACCURACY: self._shadow_accuracy(setup),
                 kernel.IS_SHORTCUT: self.shortcut,
@@ -109,8 +137,20 @@ class Galet:
         tapes = (o.f_grad_x, o.f_grad_y, o.g, o.g_grad_y, o.g_hessian_y, o.g_cross)
         loop = setup.loop(kernel.galet)
 
-        def advance(n: int) -> float:
+        def iterate(n: int) -> float:
             return loop(n, *tapes, setup.x_spec, settings, x, y, w, state, measures, work)
+
+        advance = Scheduled(
+            iterate,
+            settings,
+            {
+                kernel.STEP_X: self.step_x,
+                kernel.STEP_Y: self.step_y,
+                kernel.STEP_SHADOW: self.step_shadow,
+                kernel.INNER_STEPS: self.inner_steps,
+                kernel.SHADOW_STEPS: self.shadow_steps,
+            },
+        )
 
         def lower_excess() -> float:
             best, step = y.copy(), 1 / max(state[CURVATURE + ESTIMATE], 1e-10)

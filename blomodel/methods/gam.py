@@ -12,11 +12,14 @@ from blomodel.kernels.loops import gam as kernel
 from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constrained import ConstrainedLower
 from blomodel.methods.first_order.frame import first_order_run
+from blomodel.methods.first_order.scheduled import Scheduled
 from blomodel.methods.requirements.needs import formula_for_x, small_kkt_matrix
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule
 from blomodel.methods.run.slices import run_in_slices
+from blomodel.methods.run.stopping import StopSettings
 from blomodel.methods.search.projected_descent import ProjectedDescent
 from blomodel.reformulations.forms.reduced_penalty import SAME, shortest_multipliers
 from blomodel.solvers.answer import InnerStatus
@@ -26,7 +29,7 @@ LOWER_TOLERANCE = 1e-10  # residual of the KKT conditions at which a lower solve
 
 @method
 @dataclass(frozen=True, kw_only=True)
-class Gam:
+class Gam(StopSettings):
     r"""Gradient approximation for constrained lower levels.
 
     Where the active rows A do not change, the lower answer is smooth in x, and
@@ -54,7 +57,7 @@ class Gam:
     )
     needs: ClassVar[tuple[Need, ...]] = (small_kkt_matrix, formula_for_x)
 
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None, "step in x; None: by a line search", aliases=("step_size",), above=0.0
     )
     max_steps: int = setting(1000, "largest number of steps in x", minimum=1)
@@ -102,7 +105,7 @@ class Gam:
         with first_order_run(lower, self.name, x, y):
             run_in_slices(
                 run,
-                loop,
+                Scheduled(loop, settings, {kernel.STEP_X: self.step_x}),
                 max_iterations=self.max_steps,
                 tolerance=run.tolerance * 0.1,
                 report=lambda: {"value": float(memory[kernel.VALUE])},

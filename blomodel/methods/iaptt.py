@@ -11,10 +11,12 @@ from blomodel.kernels.loops import iaptt as kernel
 from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.frame import iterate_until_small
 from blomodel.methods.first_order.inner_path import InnerPathMethod
+from blomodel.methods.first_order.scheduled import Scheduled
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule
 
 
 @method
@@ -41,7 +43,7 @@ class Iaptt(InnerPathMethod):
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None, "step in x; None: adaptive, then for z too", aliases=("step_size",), above=0.0
     )
     inner_steps: int | None = setting(
@@ -50,7 +52,7 @@ class Iaptt(InnerPathMethod):
         aliases=("K", "lower_steps"),
         minimum=1,
     )
-    step_start: float | None = setting(
+    step_start: float | Schedule | None = setting(
         None,
         "step in the start z where step_x is given; None: the same",
         aliases=("start_step",),
@@ -80,7 +82,15 @@ class Iaptt(InnerPathMethod):
         iterate_until_small(
             setup,
             self.name,
-            lambda n: loop(n, *tapes, *setup.sets, settings, both, y, path, state, work),
+            Scheduled(
+                lambda n: loop(n, *tapes, *setup.sets, settings, both, y, path, state, work),
+                settings,
+                {
+                    kernel.STEP_X: self.step_x,
+                    kernel.STEP_START: self.step_x if self.step_start is None else self.step_start,
+                    kernel.STEP_Y: self.step_y,
+                },
+            ),
             x=both[: o.n_x],
             y=y,
             max_steps=self.max_steps,

@@ -12,10 +12,12 @@ from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constants import LOWER_ACCURACY, MANY_LOWER_STEPS
 from blomodel.methods.first_order.first_order import set_up
 from blomodel.methods.first_order.frame import iterate_until_small
+from blomodel.methods.first_order.scheduled import Scheduled
 from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import NOTHING_SPECIAL, Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 
 SERIES_TERMS = 10000  # of the series at most, where they go on until they are small
 
@@ -33,11 +35,13 @@ class ImplicitGradient:
     )
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(None, "step in x; None: adaptive", aliases=("step_size",), above=0.0)
-    step_y: float | None = setting(
+    step_x: float | Schedule | None = setting(
+        None, "step in x; None: adaptive", aliases=("step_size",), above=0.0
+    )
+    step_y: float | Schedule | None = setting(
         None, "step in y; None: 1/curvature", aliases=("lower_step",), above=0.0
     )
-    inner_steps: int | None = setting(
+    inner_steps: int | Schedule | None = setting(
         None,
         "gradient steps in y; None: as many as y needs",
         aliases=("lower_steps",),
@@ -65,7 +69,7 @@ class ImplicitGradient:
                 kernel.STEP_X: given(self.step_x),
                 kernel.STEP_Y: given(self.step_y),
                 kernel.STEP_SERIES: given(step_series),
-                kernel.INNER_STEPS: self.inner_steps or MANY_LOWER_STEPS,
+                kernel.INNER_STEPS: value_at(self.inner_steps, 0) or MANY_LOWER_STEPS,
                 kernel.LINEAR_STEPS: linear_steps,
                 kernel.LINEAR_TOLERANCE: linear_tolerance,
                 kernel.ACCURACY: LOWER_ACCURACY if self.inner_steps is None else 0.0,
@@ -78,7 +82,15 @@ class ImplicitGradient:
         iterate_until_small(
             setup,
             self.name,
-            lambda n: loop(n, *tapes, setup.x_spec, settings, x, y, v, state, work),
+            Scheduled(
+                lambda n: loop(n, *tapes, setup.x_spec, settings, x, y, v, state, work),
+                settings,
+                {
+                    kernel.STEP_X: self.step_x,
+                    kernel.STEP_Y: self.step_y,
+                    kernel.INNER_STEPS: self.inner_steps,
+                },
+            ),
             x=x,
             y=y,
             max_steps=self.max_steps,

@@ -18,6 +18,7 @@ from blomodel.methods.requirements.needs import projections
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule
 
 
 @method
@@ -25,8 +26,9 @@ from blomodel.methods.run.run import Run
 class JntPbgd(PenaltyMethod):
     r"""Algorithm 1 of the ALT-PBGD paper: eq. 19 on f + gamma (g - v) in (x, y).
 
-    Its smoothness grows with gamma, so its steps are of order 1/gamma, and so is the number of
-    iterations that ALT-PBGD saves.
+    Its smoothness grows with gamma, so its steps are of order 1/gamma, and ALT-PBGD saves a factor of
+    order gamma in the number of iterations. The inner steps go on from the last lower answer: the paper
+    leaves their start to its "Min Solver".
     """
 
     name: ClassVar[str] = "jnt-pbgd"
@@ -45,16 +47,20 @@ class JntPbgd(PenaltyMethod):
     )
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None, "step eta in (x, y); None: adaptive", aliases=("eta", "step_size"), above=0.0
     )
-    step_y: float | None = setting(
+    step_y: float | Schedule | None = setting(
         None,
         "step of the lower solver; None: from the curvature of g",
         aliases=("inner_step_size",),
         above=0.0,
     )
-    restart: bool = setting(False, "whether the lower solver begins at 0 in every iteration")
+    restart: bool | None = setting(
+        None,
+        "whether the lower solver begins at 0 in every iteration, not where it ended in the last one; "
+        "None: no",
+    )
     max_steps: int = setting(100_000, "largest number of iterations for each penalty weight", minimum=1)
     stop_at: float | None = setting(
         None, "largest slope at which to stop; None: the solve's tolerance", minimum=0.0
@@ -66,6 +72,11 @@ class JntPbgd(PenaltyMethod):
         z, n_x = np.concatenate([setup.x, setup.y]), setup.oracle.n_x
         with first_order_run(setup, self.name, z[:n_x], z[n_x:]):
             iterate_jointly(self, setup, z)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the inner steps begin anew in every iteration."""
+        return bool(self.restart)
 
     def slope_to_stop_at(self, run: Run, is_last: bool) -> float:
         """What ends a stage: the slope that is given, or one by the tolerance."""
@@ -89,7 +100,7 @@ def iterate_jointly(method: JntPbgd, setup: FirstOrder, z: np.ndarray) -> None:
         points=("x", "z", "y"),
     )
     settings, pace = np.zeros(kernel.N_SETTINGS), np.zeros(N_PACE)
-    settings[kernel.RESTART] = float(method.restart)
+    settings[kernel.RESTART] = float(method.restarts)
     work, loop = np.zeros((kernel.N_ROWS, z.size)), setup.loop(kernel.jnt_pbgd)
 
     def iterate(n: int) -> float:
@@ -99,7 +110,7 @@ def iterate_jointly(method: JntPbgd, setup: FirstOrder, z: np.ndarray) -> None:
         )  # fmt: skip
 
     def choose_steps(weight: float) -> None:
-        if None in (method.step_x, method.step_y):
+        if method.step_x is None or method.step_y is None:
             constants = setup.constants_at(z[:n_x], z[n_x:])  # costs hundreds of gradients
             settings[kernel.STEP_Y] = safe_step(constants.g_yy)
             above = constants.f_xx + constants.f_xy + constants.f_yy

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from blomodel.compiler.passes.derivatives import hessian
 from blomodel.kernels.loops import lv_hba as kernel
 from blomodel.kernels.projection import POLYHEDRON, build_set, polyhedron
-from blomodel.methods.first_order.arrays import filled
+from blomodel.methods.first_order.arrays import filled, given
 from blomodel.methods.first_order.constrained import ConstrainedLower, spectral_norm
 from blomodel.methods.first_order.proximal_lagrangian import ProximalLagrangian, Weights
 from blomodel.methods.requirements.needs import affine_rows
@@ -80,7 +80,17 @@ class LvHba(ProximalLagrangian):
             y=point[n_x:],
             state=(point, theta, multipliers, z, memory),
             steps=settings[: kernel.N_STEPS],
-            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.penalty_power,
+            weight=lambda: settings[kernel.PENALTY] * (memory[kernel.DONE] + 1) ** self.power,
+            schedules=(
+                settings,
+                {
+                    kernel.STEP_X: self.step_x,
+                    kernel.STEP_MULTIPLIER: self.step_multiplier,
+                    kernel.STEP_THETA: self.step_theta,
+                    kernel.STEP_ASCENT: self.step_theta,
+                    kernel.PENALTY: self.penalty,
+                },
+            ),
         )
 
     def _settings(
@@ -93,20 +103,20 @@ class LvHba(ProximalLagrangian):
             unit = 1.0  # the paper's step is for (x, y) as they are
         # The paper has one step for theta and lambda; the default is in the scale in which rows and
         # curvature are of one size.
-        eta, eta_dual = self.step_theta, self.step_theta
-        if eta is None or eta_dual is None:
+        eta = eta_dual = given(self.step_theta)
+        if not eta:
             eta, eta_dual = 0.25 / pull, 0.25 * w.proximal_multiplier
         return filled(
             kernel.N_SETTINGS,
             {
-                kernel.STEP_X: self.step_x or 0.25 / steep,
-                kernel.STEP_MULTIPLIER: self.step_multiplier or 0.5 * w.proximal_multiplier,
+                kernel.STEP_X: given(self.step_x) or 0.25 / steep,
+                kernel.STEP_MULTIPLIER: given(self.step_multiplier) or 0.5 * w.proximal_multiplier,
                 kernel.STEP_THETA: eta,
                 kernel.STEP_ASCENT: eta_dual,
                 kernel.PROXIMAL: w.proximal,
                 kernel.PROXIMAL_MULTIPLIER: w.proximal_multiplier,
                 kernel.PENALTY: w.penalty,
-                kernel.PENALTY_POWER: self.penalty_power,
+                kernel.PENALTY_POWER: self.power,
                 kernel.MULTIPLIER_BOUND: self.multiplier_bound,
                 kernel.UNIT: unit,
             },

@@ -22,6 +22,7 @@ from blomodel.methods.first_order.first_order import FirstOrder, first_point, se
 from blomodel.methods.first_order.frame import first_order_run, propose_end
 from blomodel.methods.first_order.stages import (
     INNER_SHARE,
+    PAPER_WEIGHT,
     PenaltyMethod,
 )
 from blomodel.methods.requirements.demands import (
@@ -33,6 +34,7 @@ from blomodel.methods.requirements.needs import convex_penalised_level, projecti
 from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 from blomodel.methods.run.starts import nearest_allowed, project_onto_x
 from blomodel.reformulations.forms.left_out_slope import left_out_of_model
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
@@ -74,6 +76,9 @@ class PbgdFree(PenaltyMethod):
 
     .. math:: x \leftarrow \mathrm{Proj}_X(x - \eta\nabla_x f(x, y^\gamma)).
 
+    The single-loop version takes this slope at the new y, as the proof of Theorem 2 and the caption of
+    Figure 2 have it; the box of Algorithm 3 prints the old one, which ``slope_at="old"`` runs.
+
     What it leaves out, gamma times the change of g's slope, is small only where f is flat in y at the
     lower answer; the method checks that at its last point and warns.
 
@@ -107,7 +112,14 @@ class PbgdFree(PenaltyMethod):
     first_weight: ClassVar[float] = 1.0
 
     version: str = setting("inner-loop", "'inner-loop' or 'single-loop'", choices=VERSIONS, own=True)
-    inner_steps: int | None = setting(
+    slope_at: str = setting(
+        "automatic",
+        "single-loop version: y at which f_x is taken, 'new' (y_{t+1}, as the proof of Theorem 2 has "
+        "it) or 'old' (y_t, as Algorithm 3 is printed); 'automatic': old with variant='paper', else new",
+        choices=("automatic", "new", "old"),
+        own=True,
+    )
+    inner_steps: int | Schedule | None = setting(
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
     max_steps: int = setting(5000, "largest number of iterations for each penalty weight", minimum=1)
@@ -128,15 +140,23 @@ class PbgdFree(PenaltyMethod):
             if not is_still:
                 _check_flatness(run, x)
 
+    @property
+    def _sees_old_y(self) -> bool:
+        return self.is_printed if self.slope_at == "automatic" else self.slope_at == "old"
+
     def inner_accuracy(self, accuracy: float, weight: float) -> float:
         """Slope at which the inner steps end; here no error of y is multiplied by the weight."""
         return INNER_SHARE * accuracy
 
     def _run_coupled(self, run: Run) -> None:
-        weights = STAGES if self.penalty is None else (self.penalty,)
+        weights: tuple[Any, ...] = STAGES if self.penalty is None else (self.penalty,)
+        if self.is_printed and self.penalty is None:
+            weights = (PAPER_WEIGHT,)
         free, is_still = CoupledFree(run), _has_no_step(run, "blocc")
         try:
-            free.iterate(weights, self.step_x, 1 if is_still else self.max_steps)
+            free.iterate(
+                weights, self.step_x, 1 if is_still else self.max_steps, is_constant=self.is_printed
+            )
         finally:
             propose_end(run, free.x, free.y, f"{self.name}, {self.version}")
             if free.n_returns:
@@ -147,7 +167,7 @@ class PbgdFree(PenaltyMethod):
                 )
             if not is_still:
                 _check_flatness(run, free.x)
-                _check_left_out(run, *free.left_out(weights[-1]))
+                _check_left_out(run, *free.left_out(value_at(weights[-1], run.iterations)))
 
     def _iterate(self, setup: FirstOrder, x: np.ndarray, y: np.ndarray) -> None:
         penalised = setup.direction([Term(setup.g_slope("y")), Term(setup.f_slope("y"), weight=0)])
@@ -164,7 +184,7 @@ class PbgdFree(PenaltyMethod):
             )  # fmt: skip
 
         def choose_steps(weight: float) -> None:
-            settings[kernel.IS_SINGLE_LOOP] = float(is_single)
+            settings[kernel.SEES_OLD_Y] = float(is_single and self._sees_old_y)
             if is_single:
                 settings[kernel.INNER_STEPS], settings[kernel.INNER_TOLERANCE] = 1, 0.0
             if self.step_y is None:
@@ -271,31 +291,46 @@ class CoupledFree:
 
     def __init__(self, run: Run) -> None:
         self.run, self.n_returns = run, 0
-        self.x, self.y = first_point(run)
+        self.x, self.y = (np.array(part, dtype=float) for part in first_point(run))
+        run.watch(self.x, self.y)
 
-    def iterate(self, weights: Sequence[float], step_x: float | None, max_steps: int) -> None:
-        """Steps for each penalty weight, from where the last one ended."""
-        run, n_x = self.run, self.run.model.x.size
-        self.x, self.y = self._reach(self.x, weights[0])
+    def iterate(
+        self, weights: Sequence[Any], step_x: Any, max_steps: int, *, is_constant: bool = False
+    ) -> None:
+        """Steps for each penalty weight, from where the last one ended.
+
+        Weights and step may be schedules. ``is_constant`` keeps the first step where none is given.
+        """
+        run, n_x, done = self.run, self.run.model.x.size, 0
+        self._stand(*self._reach(self.x, value_at(weights[0], 0)))
         curvature = spectral_norm(hessian(run.model.f, ("x",), (self.x, self.y, run.p)))
         pace = np.zeros(N_PACE)
         pace[STEP] = safe_step(curvature)
+        step_x = pace[STEP] if is_constant and step_x is None else step_x
         old_x, old_slope = np.zeros(n_x), np.zeros(n_x)
-        for gamma in weights:
+        for weight in weights:
             pace[GROWTH:] = 0.0
-            self.x, self.y = self._reach(self.x, gamma)  # line 3 of Algorithm 3
+            gamma = value_at(weight, done)
+            self._stand(*self._reach(self.x, gamma))  # line 3 of Algorithm 3
             for _ in range(max_steps):
                 slope = run.model.f_grad(self.x, self.y, run.p)[:n_x]
                 run.evaluations += 1
                 wish = self.x.copy()
-                step = advance(given(step_x), pace, slope, wish, old_x, old_slope)
+                fixed = given(value_at(step_x, done))
+                step = advance(fixed, pace, slope, wish, old_x, old_slope)
+                done += 1
+                gamma = value_at(weight, done)
                 x, y = self._reach(wish, gamma)  # line 4, and line 3 of the next iteration
                 moved = float(np.abs(x - self.x).max(initial=0)) / step
-                self.x, self.y = x, y
+                self._stand(x, y)
                 value = float(run.model.f(x, y, run.p)[0])
                 run.step(x=x, value=value, gamma=gamma, step=step, stationarity=moved)
                 if moved <= run.tolerance * (1 + np.abs(x).max(initial=0)):
                     break
+
+    def _stand(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Move the point that the run watches."""
+        self.x[:], self.y[:] = x, y
 
     def _reach(self, wish: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
         """The nearest x of X with a lower answer, and the minimiser of f / gamma + g there."""

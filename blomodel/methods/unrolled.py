@@ -75,7 +75,11 @@ class Unrolled(InnerPathMethod):
         iterate_until_small(
             setup,
             self.name,
-            lambda n: loop(n, *tapes, *setup.sets, settings, x, y, path, state, work),
+            self.scheduled(
+                kernel,
+                lambda n: loop(n, *tapes, *setup.sets, settings, x, y, path, state, work),
+                settings,
+            ),
             x=x,
             y=y,
             max_steps=self.max_steps,

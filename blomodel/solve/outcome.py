@@ -199,7 +199,7 @@ def probe_lower_level(run: Run, deadline: Deadline, count: int = 10) -> None:
         answer, _ = run.model.solve_lower(x, run.p, near, deadline=deadline)
         run.tried.append((x, answer.status))
         if answer.status.has_point:
-            run.propose(x, answer.y, "lower answer at a start point")
+            run.propose(x, answer.y, "not the method: the library's lower answer at a start point")
         if deadline.is_over:
             break
 

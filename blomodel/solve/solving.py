@@ -21,6 +21,7 @@ from blomodel.methods.run.arguments import check_arguments
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run, StopRun
+from blomodel.methods.run.stopping import stop_rule_of
 from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Outcome, settle
@@ -119,6 +120,7 @@ def solve_problem(
         check_method(run, chosen)
         if time_limit is not None:
             _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
+        run.stop_rule = stop_rule_of(chosen)
         is_interrupted = _run_to_the_end(chosen, run)
         listener.end(run)
         solved = time.perf_counter()
@@ -232,7 +234,7 @@ def _keep_time(run: Run, load: float) -> None:
     reserve = certificate_reserve(model, time.perf_counter() - began, load)
     run.tried.append((x, answer.status))
     if answer.status.has_point:
-        run.propose(x, answer.y, "lower answer at the first x")
+        run.propose(x, answer.y, "not the method: the library's lower answer at the first x")
     run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
 
 
@@ -311,6 +313,9 @@ def _history(problem: BilevelProblem, run: Run) -> dict[str, np.ndarray]:
     columns, chain = run.record(), problem.chain
     if problem.model is problem.plain_model:  # whose vectors are the problem's own
         return columns
+    if "y" in columns:
+        points = [Point(chain.end.levels, x, y) for x, y in zip(columns["x"], columns["y"], strict=True)]
+        columns["y"] = np.array([chain.invert(point).y for point in points])
     if "x" in columns:
         columns["x"] = np.array([chain.invert_upper(x) for x in columns["x"]])
     if "value" in columns:

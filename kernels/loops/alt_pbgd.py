@@ -8,7 +8,11 @@ from ..linalg import advance, move_size
 from ..moves import descend, evaluate, set_weight
 from ..projection import project
 
-N_SETTINGS = MORE_SETTINGS  # those of all loops with a penalty weight
+# Settings behind those of all loops with a penalty weight; STEP_Y is that of y_g
+(
+    STEP_Y_PENALISED,  # of y_gamma
+    N_SETTINGS,
+) = range(MORE_SETTINGS, MORE_SETTINGS + 2)
 
 # Rows of scratch space
 (
@@ -43,6 +47,7 @@ def alt_pbgd(
     amounts.
     """
     eta, step_y, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
+    step_y_gamma = settings[STEP_Y_PENALISED]
     inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
     n_x = len(x)
     old_x, old_slope, before = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x], work[BEFORE, :n_y]
@@ -57,7 +62,7 @@ def alt_pbgd(
         # (18): y_g minimises g
         descend(lower, step_y, penalty, amounts, y_set, inner, tolerance, before)
         # (20): y_gamma minimises f / gamma + g
-        descend(penalised, step_y, penalty, amounts, y_set, inner, tolerance, before)
+        descend(penalised, step_y_gamma, penalty, amounts, y_set, inner, tolerance, before)
         # (21): x = Proj_X(x - eta slope)
         # with slope = f_x(x, y_gamma) + gamma (g_x(x, y_gamma) - g_x(x, y_g))
         if eta > 0.0 and k < n - 1:

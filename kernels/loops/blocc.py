@@ -26,8 +26,9 @@ HALVINGS = 60
     MULTIPLIER_STEPS,  # at most
     INNER_STEPS,  # of y for each of these, at most
     INNER_TOLERANCE,
+    HAS_MOMENTUM,  # 0: plain ascent
     N_INNER_SETTINGS,
-) = range(5)
+) = range(6)
 
 # Memory of a max-min solver
 (
@@ -91,7 +92,7 @@ def step_in_y(both, slope_y, y_set, is_fixed, x, y, weights, memory, values, slo
 
 @compiled
 def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
-    """Accelerated ascent in the multipliers on min over y of L(x, y, multipliers).
+    """Ascent in the multipliers, accelerated or plain, on min over y of L(x, y, multipliers).
 
     weights: those of f and g in L, then the multipliers, whose smallest values are ``low``.
     """
@@ -107,7 +108,7 @@ def max_min(both, slope_y, y_set, low, settings, x, y, weights, memory, space):
     count, highest, empty = 0.0, -np.inf, ahead[:0]
     for _ in range(steps):
         count += 1.0
-        share = (count - 1.0) / (count + 2.0)
+        share = (count - 1.0) / (count + 2.0) if settings[HAS_MOMENTUM] > 0.0 else 0.0
         for k in range(2, size):
             ahead[k] = max(weights[k] + share * (weights[k] - before[k]), low[k - 2])
         moved = np.inf

@@ -33,7 +33,7 @@ N_STATE = N_CURVATURE
     Q_Y,
     PROBE,  # in y: vector of the power steps
     OTHER_Y,
-    OUTSIDE,  # x before its projection
+    OUTSIDE,  # x before its projection; at the beginning x
     ALONG,  # the part of Q_X that moves x
     AHEAD,  # in x
     BEHIND,
@@ -73,7 +73,6 @@ def bome(
     probe, other_y = work[PROBE, :n_y], work[OTHER_Y, :n_y]
     outside, along = work[OUTSIDE, :n_x], work[ALONG, :n_x]
     ahead, behind = work[AHEAD, :n_x], work[BEHIND, :n_x]
-    copy(x, outside)
     copy(x, first_x)
     copy(y, first_y)
     figures[MEAN_MEASURE], figures[MEAN_DIRECTION] = 0.0, 0.0

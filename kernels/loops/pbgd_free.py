@@ -13,7 +13,7 @@ from ..projection import project
 
 # Settings behind those of all loops with a penalty weight; INNER_STEPS = 1: the single-loop version
 (
-    IS_SINGLE_LOOP,  # 1: the step in x uses the y of before the inner steps
+    SEES_OLD_Y,  # 1: the step in x takes its slope at the y of before the inner steps
     N_SETTINGS,
 ) = range(MORE_SETTINGS, MORE_SETTINGS + 2)
 
@@ -35,7 +35,7 @@ def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, 
     """
     eta, step_y, gamma = settings[STEP_X], settings[STEP_Y], settings[PENALTY]
     inner, tolerance = int(settings[INNER_STEPS]), settings[INNER_TOLERANCE]
-    is_single = settings[IS_SINGLE_LOOP] > 0.0
+    sees_old_y = settings[SEES_OLD_Y] > 0.0
     n_x, n_y = len(x), len(y)
     old_x, old_slope = work[OLD_X, :n_x], work[OLD_SLOPE, :n_x]
     before, old_y = work[BEFORE, :n_y], work[OLD_Y, :n_y]
@@ -49,7 +49,7 @@ def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, 
         descend_with_prox(penalised, x, y, step_y, penalty, amounts, y_set, inner, tolerance, before)
         # line 4: x = Proj_X(x - eta f_x(x, y))
         set_point(upper, 1, x)
-        set_point(upper, 2, old_y if is_single else y)
+        set_point(upper, 2, old_y if sees_old_y else y)
         step = advance(eta, pace, evaluate(upper), x, old_x, old_slope)
         project(x_set, x)
         residual = move_size(x, old_x, step)

@@ -11,14 +11,14 @@ from ..linalg import axpy, copy, dot, move_size
 from ..projection import project
 from ..tangent import barrier_weight, tangent
 
-SQUARE, ROOT = 1.0, 2.0  # the two choices of rho: |grad h|^2 and |grad h| sqrt(h0)
+SQUARE, ROOT, OWN = 1.0, 2.0, 3.0  # the choices of rho: |grad h|^2, |grad h| sqrt(h0), a given number
 
 # Settings
 (
     STEP_X,  # gamma, of (x, y)
     RATE,  # alpha
     RATE_RULE,  # choice of rho
-    FIRST_H,  # h0 = h(x0, y0)
+    FIRST_H,  # h0 = h(x0, y0); with OWN in its place rho itself
     IS_FREE,  # 1: x is
     N_SETTINGS,
 ) = range(6)
@@ -32,7 +32,7 @@ SQUARE, ROOT = 1.0, 2.0  # the two choices of rho: |grad h|^2 and |grad h| sqrt(
     F_Y,
     H_Y,
     G_Y,
-    OUTSIDE,  # x before its projection
+    OUTSIDE,  # x before its projection; at the beginning x
     ALONG,  # the part of H_X that moves x
     AHEAD,  # in x
     BEHIND,
@@ -57,7 +57,6 @@ def perturbed_gd(
     outside, along = work[OUTSIDE, :n_x], work[ALONG, :n_x]
     ahead, behind = work[AHEAD, :n_x], work[BEHIND, :n_x]
     rate = alpha if choice == SQUARE else -alpha * np.sqrt(first_h)
-    copy(x, outside)
     copy(x, first_x)
     copy(y, first_y)
     figures[MEAN_MEASURE], figures[MEAN_DIRECTION] = 0.0, 0.0
@@ -73,6 +72,8 @@ def perturbed_gd(
         for i in range(n_y):
             h_y[i] *= 2.0
         tangent(x_set, is_free, outside, h_x, along, ahead, behind)
+        if choice == OWN:  # the rate that barrier_weight multiplies by |grad h|^2
+            rate = alpha * first_h / max(dot(h_y, h_y) + dot(h_x, along), 1e-300)
         weight, _ = barrier_weight(f_x, f_y, h_x, h_y, along, rate)  # (8b)
         figures[MEAN_MEASURE] += dot(g_y, g_y) / n
         figures[LAST_WEIGHT] = weight

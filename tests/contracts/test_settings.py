@@ -27,6 +27,7 @@ SHAPES = {
     Kind.RATE: ("float", {}),
     Kind.TOLERANCE: ("float", {"minimum": 0.0}),
     Kind.SWITCH: ("bool", {}),
+    Kind.CHOICE: ("str", {}),
 }
 # The names of earlier versions, which stay valid.
 EARLIER = {
@@ -86,7 +87,7 @@ def test_one_word_measures_one_thing(cls, field):
         assert field.name not in VOCABULARY
         return
     annotation, bounds = SHAPES[VOCABULARY[field.name].kind]
-    assert kinds(field) - {"None"} == {annotation}
+    assert kinds(field) - {"None", "Schedule"} == {annotation}
     assert all(field.metadata[name] == bound for name, bound in bounds.items())
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+
+from blomodel.methods.run.schedules import value_at
 
 AUTOMATIC = 0.0  # in place of a step: the loop finds one
 
 
-def given(step: float | None) -> float:
-    """A step as the loops take it."""
-    return AUTOMATIC if step is None else float(step)
+def given(step: Any) -> float:
+    """A step as the loops take it; the first one of a schedule."""
+    first = value_at(step, 0)
+    return AUTOMATIC if first is None else float(first)
 
 
 def filled(count: int, fields: Mapping[int, float]) -> np.ndarray:

@@ -36,7 +36,8 @@ class ConstrainedLower:
     low : array
         Smallest multiplier of each row: 0, or minus infinity for equalities.
     x, y : array
-        The start: the user's, else the middle of the bounds and the lower answer there.
+        The start: the user's x, else the middle of the bounds, and the lower answer there, of which the
+        user's y chooses where it begins to look.
     weights : array
         (1, multipliers) at the start.
     """
@@ -155,11 +156,15 @@ def iterate_safely(
     steps: np.ndarray,
     max_iterations: int,
     is_settled: Callable[[], bool],
+    has_given_steps: bool = False,
 ) -> None:
-    """Run a loop; where it diverges, go back to the start with a quarter of the ``steps``."""
+    """Run a loop; where it diverges, go back to the start with a quarter of the ``steps``.
+
+    Where some of them were given, a note says that they were made smaller.
+    """
     kept = [part.copy() for part in state]
-    tolerance = 0.1 * run.tolerance
-    for _ in range(RESTARTS):
+    tolerance, share = 0.1 * run.tolerance, 1.0
+    for attempt in range(RESTARTS):
         residual = run_in_slices(
             run,
             loop,
@@ -170,9 +175,15 @@ def iterate_safely(
         )
         if np.isfinite(residual):
             return
+        if attempt == RESTARTS - 1:  # the point stays where it ended
+            break
+        if has_given_steps:
+            share *= 0.25
+            run.note(f"diverged with the steps that were given; went on with {share:g} of all steps")
         for part, before in zip(state, kept, strict=True):
             part[:] = before
         steps *= 0.25
+    run.diverged_at = run.iterations
     run.note("diverged with every step size that was tried")
 
 

@@ -30,6 +30,7 @@ def first_order_run(setup: SetUp, source: str, x: np.ndarray, y: np.ndarray) -> 
     """Watch the arrays that a loop moves; however it ends, count its gradients and propose its end."""
     run = setup.run
     run.watch(x, y)
+    run.diverged_at = None
     try:
         yield
     finally:
@@ -68,15 +69,23 @@ def iterate_until_small(
 def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
     """Leave the last point of a method, and its x with a lower minimiser.
 
-    Where the iteration has diverged, that is said; an x that has not still gets its lower minimiser.
+    Where the iteration has diverged, that is said: what it left is no answer, and an answer that the
+    library finds elsewhere is not the method's. An x that has not diverged still gets its lower
+    minimiser.
     """
-    if _is_near(x) and _is_near(y):
-        run.propose(x, y, source)
-    else:
-        run.note(f"{source}: the iteration has diverged; take smaller steps, or leave them out")
-        if not _is_near(x):
+    has_run_away = run.diverged_at is not None
+    if has_run_away or not (_is_near(x) and _is_near(y)):
+        run.diverged_at = run.iterations if run.diverged_at is None else run.diverged_at
+        run.note(
+            f"{source}: the iteration has diverged; take smaller steps, or leave them out. This was "
+            f"seen after {run.diverged_at} iterations; solution.iterate is where it ended, with entries "
+            "that are no numbers if it has such, and the answer is not the method's own"
+        )
+        if has_run_away or not _is_near(x):
             return
         y = np.zeros(y.size)
+    else:
+        run.propose(x, y, source)
     propose_lower_answer(run, x, y, f"{source}, lower minimiser at its x")
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from blomodel.methods.first_order.arrays import given
 from blomodel.methods.first_order.constrained import ConstrainedLower, Scales, iterate_safely, scales
 from blomodel.methods.first_order.frame import first_order_run
+from blomodel.methods.first_order.scheduled import Scheduled
 from blomodel.methods.run.registry import setting
+from blomodel.methods.run.schedules import Schedule, changes
+from blomodel.methods.run.stopping import StopSettings
 
 QUIET = 2  # stretches of iterations in a row over which f must hardly have changed
 
@@ -25,22 +30,22 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProximalLagrangian:
+class ProximalLagrangian(StopSettings):
     """Settings of the single-loop methods with a proximal term for y and for the multipliers."""
 
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None,
         "step alpha of (x, y); None: from curvatures",
         aliases=("alpha", "step_size"),
         above=0.0,
     )
-    step_multiplier: float | None = setting(
+    step_multiplier: float | Schedule | None = setting(
         None,
         "step beta of the multipliers z; None: from curvatures",
         aliases=("beta", "step_z"),
         above=0.0,
     )
-    step_theta: float | None = setting(
+    step_theta: float | Schedule | None = setting(
         None, "step eta of theta; None: from curvatures", aliases=("eta",), above=0.0
     )
     proximal: float | None = setting(
@@ -49,8 +54,11 @@ class ProximalLagrangian:
     proximal_multiplier: float | None = setting(
         None, "proximal parameter of lambda; None: by the rows", aliases=("gamma_2",), above=0.0
     )
-    penalty: float | None = setting(
-        None, "first penalty weight c; None: from curvatures", aliases=("c",), above=0.0
+    penalty: float | Schedule | None = setting(
+        None,
+        "first penalty weight c, or a schedule of all c_k; None: from curvatures",
+        aliases=("c",),
+        above=0.0,
     )
     penalty_power: float = setting(
         0.45, "power p of c_k = c (k + 1)^p", aliases=("p", "exponent"), minimum=0.0
@@ -70,8 +78,13 @@ class ProximalLagrangian:
             size=size,
             proximal=self.proximal or 1 / size.curvature_y,
             proximal_multiplier=self.proximal_multiplier or size.curvature_y / size.rows**2,
-            penalty=self.penalty or max(1.0, size.upper / size.curvature),
+            penalty=given(self.penalty) or max(1.0, size.upper / size.curvature),
         )
+
+    @property
+    def power(self) -> float:
+        """With which c_k grows; a schedule says itself how."""
+        return 0.0 if changes(self.penalty) else self.penalty_power
 
     def smallest_multipliers(self, lower: ConstrainedLower) -> np.ndarray:
         """0 for inequalities, -r for equalities."""
@@ -88,6 +101,7 @@ class ProximalLagrangian:
         state: Sequence[np.ndarray],
         steps: np.ndarray,
         weight: Callable[[], float],
+        schedules: tuple[np.ndarray, Mapping[int, Any]],
     ) -> None:
         """Run the loop.
 
@@ -101,6 +115,8 @@ class ProximalLagrangian:
             The part of its settings that is then made smaller.
         weight : callable
             The penalty weight that the loop has come to.
+        schedules : tuple
+            The settings of the loop, and what was given for some of their places.
         """
         run = lower.run
 
@@ -117,10 +133,13 @@ class ProximalLagrangian:
         with first_order_run(lower, name, x, y):
             iterate_safely(
                 run,
-                loop,
+                Scheduled(loop, *schedules),
                 report,
                 state=state,
                 steps=steps,
                 max_iterations=self.max_steps,
                 is_settled=is_settled,
+                has_given_steps=any(
+                    step is not None for step in (self.step_x, self.step_multiplier, self.step_theta)
+                ),
             )

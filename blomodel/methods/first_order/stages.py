@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from blomodel.kernels.fields import (
 )
 from blomodel.methods.first_order.arrays import given
 from blomodel.methods.first_order.first_order import FirstOrder
+from blomodel.methods.first_order.scheduled import PAPER, VARIANTS, Scheduled
 from blomodel.methods.run.registry import setting
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 from blomodel.methods.run.slices import run_in_slices
+from blomodel.methods.run.stopping import StopSettings
 from blomodel.methods.search.pieces import optimistic_candidate
 
 NEARLY = 1e-3  # share of the first distance to the least value from which it may be reached
@@ -30,16 +33,18 @@ ROUGH = 1e-3  # slope at which a stage ends that is not the last
 MANY_STEPS = 1000  # inner steps at most, where they go on until they are short
 INNER_SHARE = 0.1  # of the slope at which a stage ends: what the inner steps may leave
 WEIGHT_GROWTH = 10.0  # from one stage to the next
+PAPER_WEIGHT = 10.0  # of the papers' examples, for their variant where no weight is given
 LAST_WEIGHT = 1e4  # of the stages, in units of the curvature of f over that of g
 
 
-def penalty_stages(setup: FirstOrder, asked: float | None, first: float) -> list[float]:
+def penalty_stages(setup: FirstOrder, asked: Any, first: float) -> list[float]:
     """The weight that is asked for, or growing ones from a small one that lets f choose the basin.
 
-    ``first`` counts in units of the curvature of f over that of g, as LAST_WEIGHT does.
+    ``first`` counts in units of the curvature of f over that of g, as LAST_WEIGHT does. Of a schedule
+    only the first weight counts, as the others come with the iterations.
     """
     if asked is not None:
-        return [asked]
+        return [float(value_at(asked, 0))]
     constants = setup.constants
     above, below = max(constants.f_yy, constants.f_xx), max(constants.g_yy, constants.g_xy)
     unit = above / below if above > 0 and below > 0 else 1.0
@@ -49,24 +54,33 @@ def penalty_stages(setup: FirstOrder, asked: float | None, first: float) -> list
 
 
 @dataclass(frozen=True, kw_only=True)
-class PenaltyMethod:
-    """Settings of the methods that step on f + penalty * (g - v), and how their stages are run."""
+class PenaltyMethod(StopSettings):
+    """Settings of the methods that step on f + penalty * (g - v), and how their stages are run.
+
+    With ``variant="paper"`` there is one weight and one step: those that are given, else a weight of 10
+    and the step that the curvature at the start allows.
+    """
 
     first_weight: ClassVar[float] = 0.1  # of the stages, in units as LAST_WEIGHT
 
-    penalty: float | None = setting(
+    variant: str = setting(
+        "default",
+        "'paper': one weight (10 where none is given) and a constant step; 'default': weights in stages",
+        choices=VARIANTS,
+    )
+    penalty: float | Schedule | None = setting(
         None, "penalty weight gamma; None: grows in stages", aliases=("gamma",), above=0.0
     )
-    step_x: float | None = setting(
+    step_x: float | Schedule | None = setting(
         None, "step eta in x; None: adaptive", aliases=("eta", "step_size"), above=0.0
     )
-    step_y: float | None = setting(
+    step_y: float | Schedule | None = setting(
         None,
         "step of the inner solvers; None: from the curvature of f / penalty + g",
         aliases=("inner_step_size",),
         above=0.0,
     )
-    inner_steps: int | None = setting(
+    inner_steps: int | Schedule | None = setting(
         None, "inner steps in each iteration; None: until accurate", minimum=1
     )
     max_steps: int = setting(2000, "largest number of iterations for each penalty weight", minimum=1)
@@ -88,6 +102,7 @@ class PenaltyMethod:
         *,
         state: Sequence[np.ndarray],
         choose_steps: Callable[[float], None],
+        schedules: Mapping[int, Any] | None = None,
     ) -> None:
         """Run a loop for the weight that is given, or for growing ones.
 
@@ -101,6 +116,8 @@ class PenaltyMethod:
             What the loop moves.
         choose_steps : callable
             Sets for a weight what else the loop reads; a given step_y is put into its place afterwards.
+        schedules : dict, optional
+            Further settings that may change with the iterations, by their places.
         """
 
         def begin(weight: float, is_last: bool) -> float:
@@ -109,24 +126,38 @@ class PenaltyMethod:
             pace[GROWTH:] = 0.0
             settings[STEP_X] = given(self.step_x)
             settings[PENALTY] = weight
-            settings[INNER_STEPS] = self.inner_steps or MANY_STEPS
+            settings[INNER_STEPS] = value_at(self.inner_steps, 0) or MANY_STEPS
             settings[INNER_TOLERANCE] = (
                 0.0 if self.inner_steps else self.inner_accuracy(accuracy, weight)
             )
             choose_steps(weight)
             if self.step_y is not None:
-                settings[STEP_Y] = self.step_y
+                settings[STEP_Y] = given(self.step_y)
+            if self.is_printed and self.step_x is None:
+                settings[STEP_X] = pace[STEP]
             return accuracy
 
+        fields = {
+            STEP_X: self.step_x,
+            STEP_Y: self.step_y,
+            PENALTY: self.penalty,
+            INNER_STEPS: self.inner_steps,
+        }
+        asked = PAPER_WEIGHT if self.is_printed and self.penalty is None else self.penalty
         run_stages(
             setup.run,
-            loop,
-            stages=penalty_stages(setup, self.penalty, self.first_weight),
+            Scheduled(loop, settings, fields | dict(schedules or {})),
+            stages=penalty_stages(setup, asked, self.first_weight),
             begin=begin,
             state=state,
             max_iterations=self.max_steps,
             report=lambda: {"gamma": settings[PENALTY], "step": settings[STEP_X] or pace[STEP]},
         )
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the paper's own variant is asked for."""
+        return self.variant == PAPER
 
 
 def run_stages(
@@ -142,6 +173,8 @@ def run_stages(
     """Run a loop for one penalty weight after another, each from where the last one ended.
 
     It ends early at a bilevel feasible point at which f has its least value, as no weight leads on.
+    Where several weights are tried, one with which the iteration runs away is undone and left out; a
+    single one leaves its point where it ended, however far that is.
 
     Parameters
     ----------
@@ -150,7 +183,7 @@ def run_stages(
     begin : callable
         Sets the loop to a weight, told whether it is the last; returns the residual to stop at.
     state : sequence of arrays
-        What the loop moves; a stage that runs away is undone and left out.
+        What the loop moves.
     max_iterations : int
         Of each stage.
     """
@@ -167,7 +200,9 @@ def run_stages(
         residual = run_in_slices(
             run, guarded, max_iterations=max_iterations, tolerance=tolerance, report=report
         )
-        if not np.isfinite(residual):
+        if not np.isfinite(residual) and len(stages) == 1:
+            run.diverged_at = run.iterations
+        elif not np.isfinite(residual):
             run.note(f"the iteration ran away with penalty weight {weight:g}; that weight was left out")
             for array, old in zip(state, before, strict=True):
                 array[:] = old

@@ -18,6 +18,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
+from blomodel.methods.run.stopping import StopRule
 from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.model.model import Model
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -93,6 +94,7 @@ class Findings:
     evaluations: int = 0
     history: dict[str, list[float]] = field(default_factory=_empty_history)
     path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
+    path_below: list[np.ndarray | None] = field(default_factory=list)  # y, where every step is asked for
     candidates: list[Candidate] = field(default_factory=list)
     bound: float = -np.inf  # no feasible point has a smaller upper objective
     bound_source: str = ""
@@ -102,6 +104,7 @@ class Findings:
     is_infeasible: bool = False
     is_unbounded: bool = False
     stopped_by: str | None = None
+    diverged_at: int | None = None  # iterations after which the method's own point was seen to run away
     is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own
     inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
 
@@ -122,6 +125,7 @@ class Run(Findings):
     progress: Callable[[int, Mapping[str, float], Standing], None] | None = None  # told of every step
     control: Control = field(default_factory=Control)  # shared by all parts
     history_every: int | None = None  # iterations from one row of the history to the next
+    stop_rule: StopRule | None = None  # of the method's own settings
     watched: tuple[np.ndarray, np.ndarray] | None = None
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
@@ -228,44 +232,27 @@ class Run(Findings):
         """Look at these arrays, which a compiled loop moves, at every step to come."""
         self.watched = (x, y)
 
-    def watched_gap(self, count: int) -> dict[str, float]:
-        """Lower gap of the watched point, or its violation where that is larger; often nothing.
-
-        Measured after numbers of iterations that grow by a quarter, and only where a lower answer is
-        cheap and proven. These numbers do not depend on the clock: each lower solve starts from the last
-        one, and a busy machine shall give the same answer as an idle one.
-
-        Parameters
-        ----------
-        count : int
-            Iterations since the last step.
-        """
-        done = self.iterations + count
-        if self.watched is None or done < self.next_gap:
-            return {}
-        self.next_gap, model = math.ceil(1.25 * done), self.model
-        if not limits.MEASURED_GAP.allows(model.lower_size) or not model.is_convex_below:
-            return {}
-        x, y = self.watched
-        answer, is_proven = self.solve_lower(x, y)
-        if not answer.status.has_point or not is_proven:
-            return {}
-        gap = (float(model.g(x, y, self.p)[0]) - answer.value) / (1 + abs(answer.value))
-        return {"gap": max(gap, self.violation(x, y))}
-
     def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
         """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
         is_due = self.is_due(count)
         self.iterations += count
-        if x is None and self.watched is not None:
+        y: np.ndarray | None = None
+        if self.watched is not None:
             here, y = self.watched
-            x = here if limits.WATCHED_POINT.allows(here.size) else None
+            if x is None:
+                x = here if limits.WATCHED_POINT.allows(here.size) else None
             if "value" not in figures:
                 figures["value"] = float(self.model.f(here, y, self.p)[0])
         if is_due:
-            self._keep_row(x, figures)
+            is_asked_for = self.history_every is not None and self.watched is not None
+            if self.watched is not None and is_asked_for:
+                figures["lower_value"] = float(self.model.g(*self.watched, self.p)[0])
+            is_kept = is_asked_for and y is not None and limits.WATCHED_POINT.allows(y.size)
+            self._keep_row(x, y if is_kept else None, figures)
         if self.progress is not None:
             self.progress(self.iterations, figures, self.standing)
+        if self.stop_rule is not None and self.stop_rule.is_met(self, x, figures):
+            raise StopRun("its stop rule")
         self.check_limits()
 
     def is_due(self, count: int) -> bool:
@@ -273,8 +260,11 @@ class Run(Findings):
         every = self.history_every
         return every is None or (self.iterations + count) // every > self.iterations // every
 
-    def _keep_row(self, x: np.ndarray | None, figures: Mapping[str, float]) -> None:
-        self.path.append(None if x is None else np.array(x, dtype=float))
+    def _keep_row(
+        self, x: np.ndarray | None, y: np.ndarray | None, figures: Mapping[str, float]
+    ) -> None:
+        for path, point in ((self.path, x), (self.path_below, y)):
+            path.append(None if point is None else np.array(point, dtype=float))
         n_before = len(self.history["time"])
         for name, figure in {"time": self.elapsed, "iteration": self.iterations, **figures}.items():
             column = self.history[name]
@@ -296,9 +286,11 @@ class Run(Findings):
             name: np.array([*column[:n_steps], *[np.nan] * (n_steps - len(column))])
             for name, column in self.history.items()
         }
-        if any(x is not None for x in self.path):
-            unknown = np.full(self.model.x.size, np.nan)
-            columns["x"] = np.array([unknown if x is None else x for x in self.path[:n_steps]])
+        for name, path in (("x", self.path), ("y", self.path_below)):
+            known = [point for point in path[:n_steps] if point is not None]
+            if known:
+                unknown = np.full(known[0].size, np.nan)
+                columns[name] = np.array([unknown if p is None else p for p in path[:n_steps]])
         return columns
 
     @property
@@ -315,6 +307,7 @@ class Run(Findings):
             earlier = self.iterations if name == "iteration" else 0
             column.extend(figure + earlier for figure in figures)
         self.path += other.path
+        self.path_below += other.path_below
         self.iterations += other.iterations
         self.evaluations += other.evaluations
         self.candidates += other.candidates

@@ -24,6 +24,7 @@ class Kind(enum.Enum):
     RATE = "rate"
     TOLERANCE = "tolerance"
     SWITCH = "yes or no"
+    CHOICE = "one of some words"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Word:
 VOCABULARY: dict[str, Word] = {
     "step_x": Word(Kind.STEP, "step in x; in x and y together where a method moves both at once"),
     "step_y": Word(Kind.STEP, "step in y, or of the inner loop that looks for the lower answer"),
+    "step_y_penalised": Word(Kind.STEP, "step in y of the inner loop that f takes part in"),
     "step_theta": Word(Kind.STEP, "step of theta, the proximal point near y"),
     "step_multiplier": Word(Kind.STEP, "step of the lower level's multipliers"),
     "inner_steps": Word(Kind.COUNT, "steps of the inner loop in each iteration"),
@@ -56,6 +58,19 @@ VOCABULARY: dict[str, Word] = {
     ),
     "settled": Word(Kind.TOLERANCE, "relative change of f at which the iteration stops"),
     "stop_at": Word(Kind.TOLERANCE, "slope at which the iteration stops"),
+    "stop_move": Word(
+        Kind.TOLERANCE, "length of the last step in x, in the Euclidean norm, at which the method stops"
+    ),
+    "stop_relative_move": Word(
+        Kind.TOLERANCE, "the same over the length of x, as in section A.11 of the MEHA paper"
+    ),
+    "stop_change": Word(
+        Kind.TOLERANCE, "change of f in one iteration at which the method stops, as in the SVM of BLOCC"
+    ),
+    "variant": Word(
+        Kind.CHOICE,
+        "'paper': the algorithm as its paper prints it, with constant steps; 'default': what works best",
+    ),
     "n_starts": Word(Kind.COUNT, "number of start points"),
     "n_points": Word(Kind.COUNT, "number of points to look at"),
 }
@@ -75,7 +90,8 @@ def setting(
     """Declare a dataclass field as a setting of a method.
 
     The annotation of the field says what a value may be: ``float``, ``int``, ``bool`` or ``str``, with
-    ``| None`` where the method can choose by itself.
+    ``| Schedule`` where it may change with the iterations, and ``| None`` where the method can choose by
+    itself.
 
     Parameters
     ----------
@@ -195,6 +211,8 @@ def _complaint(field: dataclasses.Field[Any], value: Any) -> str:
     if value is None:
         return "" if automatic else f"is no value; it must be {_wanted(field, kinds)}"
     is_right = any(_is_a(value, kind) for kind in kinds - {"None"})
+    if is_right and callable(value):
+        return _complaint_of_schedule(field, value)
     if not is_right or (field.metadata["choices"] and value not in field.metadata["choices"]):
         return f"does not fit; it must be {_wanted(field, kinds)}{automatic}"
     minimum, above = field.metadata["minimum"], field.metadata["above"]
@@ -205,11 +223,26 @@ def _complaint(field: dataclasses.Field[Any], value: Any) -> str:
     return ""
 
 
+def _complaint_of_schedule(field: dataclasses.Field[Any], schedule: Callable[[int], float]) -> str:
+    """Why a function of the iteration cannot be a schedule of this setting; a few are tried."""
+    minimum, above = field.metadata["minimum"], field.metadata["above"]
+    for k in (0, 1, 100):
+        try:
+            value = float(schedule(k))
+        except Exception as error:
+            return f"gives no number at iteration {k} ({type(error).__name__}: {error})"
+        if not np.isfinite(value) or (minimum is not None and value < minimum):
+            return f"gives {value:g} at iteration {k}; it must be at least {minimum or 0:g}"
+        if above is not None and not value > above:
+            return f"gives {value:g} at iteration {k}; it must be larger than {above:g}"
+    return ""
+
+
 def _kinds(field: dataclasses.Field[Any]) -> set[str]:
     """The parts of the annotation; nothing where it is not made of the kinds that are known here."""
     written = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     parts = {part.strip() for part in written.split("|")}
-    return parts if parts <= {"float", "int", "bool", "str", "None"} else set()
+    return parts if parts <= {"float", "int", "bool", "str", "Schedule", "None"} else set()
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -219,6 +252,8 @@ def _is_a(value: Any, kind: str) -> bool:
         return is_switch
     if kind == "str":
         return isinstance(value, str)
+    if kind == "Schedule":
+        return callable(value)
     if kind == "int":
         return isinstance(value, numbers.Integral) and not is_switch
     return isinstance(value, numbers.Real) and not is_switch and value == value
@@ -228,4 +263,5 @@ def _wanted(field: dataclasses.Field[Any], kinds: set[str]) -> str:
     if field.metadata["choices"]:
         return "one of " + ", ".join(map(repr, field.metadata["choices"]))
     known = {"bool": "True or False", "int": "a whole number", "float": "a number", "str": "a word"}
+    known["Schedule"] = "a schedule of bm.schedules, or another function of the iteration"
     return " or ".join(text for kind, text in known.items() if kind in kinds)

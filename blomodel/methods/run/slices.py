@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.watched_gap import watched_gap
 
 SLICE = 0.1  # seconds
 LONG = 3 * SLICE  # a stretch that would take longer is done in several slices
@@ -69,13 +70,15 @@ def run_in_slices(
             count = min(stretch, max(1, int(length / pace))) if is_long else stretch
             if run.history_every is not None:  # up to the next row
                 count = min(count, run.history_every - run.iterations % run.history_every)
+            if run.stop_rule is not None:  # which compares every iteration with the next
+                count = 1
             began = time.perf_counter()
             before = 0 if n_done is None else n_done()
             residual = loop(count)
             pace = (time.perf_counter() - began) / count
             stretch -= count
             done = count if n_done is None else n_done() - before
-            gap = run.watched_gap(done) if stretch == 0 else {}
+            gap = watched_gap(run, done) if stretch == 0 else {}
             run.step(count=done, x=None, residual=residual, **(gap | report()))
             if math.isnan(residual):
                 return residual

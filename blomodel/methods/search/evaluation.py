@@ -41,5 +41,9 @@ class WithStatus(Evaluation, Protocol):
     """The same with what the lower level said."""
 
     @property
+    def y(self) -> np.ndarray:
+        """The lower answer, or what stands for it."""
+
+    @property
     def lower_status(self) -> InnerStatus:
         """How the lower solve ended."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from blomodel.errors import LowerLevelError
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.schedules import Schedule, value_at
 from blomodel.methods.run.starts import nearest_allowed, project_onto_x
 from blomodel.methods.search.evaluation import WithStatus
 
@@ -49,15 +50,17 @@ class ProjectedDescent(Generic[Found]):
         self.run, self.name = run, name
         self._evaluate, self._figures = evaluate, figures
         self.last: Found | None = None
+        self._point: tuple[np.ndarray, np.ndarray] | None = None  # which the run watches
 
-    def fixed_steps(self, start: np.ndarray, step: float, max_steps: int) -> None:
+    def fixed_steps(self, start: np.ndarray, step: float | Schedule, max_steps: int) -> None:
         """The papers' iteration: x = Proj(x - step * gradient)."""
         here = self._move(self._near(start))
-        for _ in range(max_steps):
-            following = self._near(here.x - step * here.gradient)
-            if self._is_done(here, float(np.abs(following.x - here.x).max(initial=0)) / step):
+        for k in range(max_steps):
+            length = float(value_at(step, k))
+            before = here.x
+            here = self._move(self._near(here.x - length * here.gradient))
+            if self._is_done(here, float(np.abs(here.x - before).max(initial=0)) / length):
                 break
-            here = self._move(following)
 
     def backtrack(self, start: np.ndarray, first_step: float, max_steps: int) -> None:
         """Steps from the curvature met last (Barzilai and Borwein), shortened until the value falls.
@@ -69,7 +72,9 @@ class ProjectedDescent(Generic[Found]):
         step, values = first_step, [here.value]
         for _ in range(max_steps):
             trial = self._near(here.x - step * here.gradient)
-            if self._is_done(here, float(np.abs(trial.x - here.x).max(initial=0)) / step):
+            slope = float(np.abs(trial.x - here.x).max(initial=0)) / step
+            if self._is_small(here, slope):
+                self._is_done(here, slope)
                 break
             found = self._shorten(here, trial, max(values[-MEMORY:]))
             if found is None:
@@ -84,6 +89,7 @@ class ProjectedDescent(Generic[Found]):
             step = min(max(step, 1e-10), 1e10)
             here = self._move(found)
             values.append(here.value)
+            self._is_done(here, slope)
 
     def _shorten(self, here: Found, trial: Found, level: float) -> Found | None:
         """The first of the halved steps after which the value has fallen below the level."""
@@ -119,9 +125,15 @@ class ProjectedDescent(Generic[Found]):
                 found.x,
             )
         self.last = found
+        x, y = self._point = self._point or (found.x.copy(), found.y.copy())
+        x[:], y[:] = found.x, found.y
+        self.run.watch(x, y)
         return found
 
     def _is_done(self, here: Found, slope: float) -> bool:
-        """Keep the figures of this point; whether the projected slope is small."""
+        """Count an iteration and keep the figures of its end; whether the slope before it was small."""
         self.run.step(count=1, x=here.x, value=here.value, stationarity=slope, **self._figures(here))
+        return self._is_small(here, slope)
+
+    def _is_small(self, here: Found, slope: float) -> bool:
         return bool(slope <= self.run.tolerance * (1 + np.abs(here.x).max(initial=0)))
