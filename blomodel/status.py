@@ -26,6 +26,11 @@ class Status(StrEnum):
         return _MEANINGS[self]
 
     @property
+    def next_step(self) -> str:
+        """What to do about it, in one sentence; the documentation has a page for each status."""
+        return _NEXT_STEPS[self]
+
+    @property
     def has_point(self) -> bool:
         """Whether the point is certified feasible above and optimal below."""
         return self in {
@@ -49,4 +54,19 @@ _MEANINGS = {
     Status.NOT_ATTAINED: "feasible, lower-optimal; better points exist, but none that is best",
     Status.INTERRUPTED: "stopped by the user; the best point found so far is kept",
     Status.FAILED: "no point passed the certificate",
+}
+
+_NEXT_STEPS = {
+    Status.OPTIMAL: "nothing: the value is proven",
+    Status.LOCALLY_OPTIMAL: 'solve(effort="thorough") looks for better points elsewhere, and a proof',
+    Status.STATIONARY: 'solve(effort="thorough") searches on, and proves more where it can',
+    Status.FEASIBLE: 'solve(effort="thorough"), with the default method, goes on from this point',
+    Status.INFEASIBLE: "print(problem.explain()) names the constraints in conflict; loosen one of them",
+    Status.LOWER_INFEASIBLE: "print(problem.explain()) names the lower constraints in conflict; loosen "
+    "one of them, or keep x where they can be met",
+    Status.LOWER_UNBOUNDED: "bound the lower variables, or check the sense of the lower objective",
+    Status.UNBOUNDED: "bound the upper variables, or check the sense of the upper objective",
+    Status.NOT_ATTAINED: "take this point, which is close to the infimum, or bound x where f runs off",
+    Status.INTERRUPTED: "solve() once more goes on from the point that is kept",
+    Status.FAILED: "the certificate names the check that failed; scale the model, or try another method",
 }

@@ -29,6 +29,7 @@ from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, is_installed
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
+from blomodel.text.layout import counted
 
 OF_FORMULA = "the formula of the upper objective"
 OF_CLARABEL = 1e-7  # relative: what an interior-point solver's tolerances may raise a bound by
@@ -210,6 +211,5 @@ def _by_scip(model: Model, p: np.ndarray, deadline: Deadline) -> Bound:
         return Bound(source="f falls without limit over both levels' constraints")
     if not np.isfinite(found.bound):
         return Bound(source="SCIP has found no bound of f over both levels' constraints")
-    nodes = "1 node" if found.nodes == 1 else f"{found.nodes} nodes"
-    source = f"{HIGH_POINT}, global bounds by SCIP, {nodes}"
+    source = f"{HIGH_POINT}, global bounds by SCIP, {counted(found.nodes, 'node')}"
     return Bound(found.bound, source, BOUND_SLACK, is_recomputed=True)

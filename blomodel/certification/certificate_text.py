@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from blomodel.certification.neighbourhood import STATIONARY
+from blomodel.status import Status
 from blomodel.text.html import BAD, GOOD, table, verdict
 from blomodel.text.layout import number
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
 
 VISIBLE = 1e-2  # share of f that the tolerated gap must hide to be mentioned
+ZERO = 1e-3  # times the tolerance: what is no larger is shown as 0
 
 
 def format_certificate(certificate: Certificate) -> str:
@@ -21,11 +24,11 @@ def format_certificate(certificate: Certificate) -> str:
     unique = {True: "yes", False: "perhaps not", None: "not known"}[c.lower_is_unique]
     lines = [
         f"certificate: {c.claim.value} ({c.claim.meaning})",
-        f"  upper objective        {c.objective:.10g}",
+        f"  upper objective        {number(c.objective, 10, ZERO * c.tolerance)}",
         f"  upper violation        {c.upper_violation:.2e}   {_verdict(c.upper_violation, c)} {limit}",
         f"  lower violation        {c.lower_violation:.2e}   {_verdict(c.lower_violation, c)} {limit}",
         f"  lower gap              {max(c.lower_gap, 0.0):.2e}   {_verdict(c.lower_gap, c)} {limit}"
-        f"   (lower value {c.lower_value:.8g} by {c.checked_by})",
+        f"   (lower value {number(c.lower_value, 8, ZERO * c.tolerance)} by {c.checked_by})",
         f"  lower answer unique    {unique}",
     ]
     if shows_tolerated(c) and c.tolerated_objective is not None:
@@ -34,7 +37,8 @@ def format_certificate(certificate: Certificate) -> str:
     for name, gap in c.follower_gaps.items():
         lines.append(f"  gap of {name:<15} {max(gap, 0.0):.2e}   {_verdict(gap, c)} {limit}")
     if c.stationarity is not None:
-        lines.append(f"  stationarity           {c.stationarity:.2e}")
+        sign = "<=" if c.stationarity <= STATIONARY else ">"
+        lines.append(f"  stationarity           {c.stationarity:.2e}   {sign} {STATIONARY:g}")
     if c.accepted:
         if c.bound is None:
             lines.append(f"  bound                  none   ({c.bound_origin})")
@@ -47,6 +51,8 @@ def format_certificate(certificate: Certificate) -> str:
     title = "  because                " if c.accepted else "  refused because        "
     for position, reason in enumerate(c.reasons):
         lines.append((title if position == 0 else " " * len(title)) + reason)
+    if c.claim is not Status.OPTIMAL and c.accepted:
+        lines.append(f"  what next              {c.claim.next_step}")
     return "\n".join(lines)
 
 
@@ -64,11 +70,11 @@ def certificate_html(certificate: Certificate) -> str:
     """The checks, each with its limit, and the claim."""
     c = certificate
     rows = [
-        ("upper objective", number(c.objective, 10), ""),
+        ("upper objective", number(c.objective, 10, ZERO * c.tolerance), ""),
         ("upper violation", f"{c.upper_violation:.2e}", _judge(c.upper_violation, c.tolerance)),
         ("lower violation", f"{c.lower_violation:.2e}", _judge(c.lower_violation, c.tolerance)),
         ("lower gap", f"{max(c.lower_gap, 0.0):.2e}", _judge(c.lower_gap, c.tolerance)),
-        ("lower value", number(c.lower_value, 8), f"by {escape(c.checked_by)}"),
+        ("lower value", number(c.lower_value, 8, ZERO * c.tolerance), f"by {escape(c.checked_by)}"),
         ("lower answer unique", *_uniqueness(c.lower_is_unique)),
     ]
     if shows_tolerated(c) and c.tolerated_objective is not None:
@@ -76,7 +82,7 @@ def certificate_html(certificate: Certificate) -> str:
         span = f"{number(least, 6)} to {number(largest, 6)}"
         rows.append(("f of tolerated answers", span, escape(c.tolerated_by)))
     if c.stationarity is not None:
-        rows.append(("stationarity", f"{c.stationarity:.2e}", ""))
+        rows.append(("stationarity", f"{c.stationarity:.2e}", _judge(c.stationarity, STATIONARY)))
     if c.accepted:
         rows.append(
             ("bound", "none" if c.bound is None else number(c.bound, 10), escape(c.bound_origin))
@@ -85,7 +91,10 @@ def certificate_html(certificate: Certificate) -> str:
         judged = _judge(c.gap, c.optimality_gap)
         rows.append(("gap to the bound", f"{max(c.gap, 0.0):.2e}", judged))
     title = "because" if c.accepted else "refused because"
-    because = table([(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)])
+    said = [(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)]
+    if c.claim is not Status.OPTIMAL and c.accepted:
+        said.append(("what next", escape(c.claim.next_step)))
+    because = table(said)
     return verdict(c.claim, is_accepted=c.accepted) + table(rows) + because
 
 

@@ -121,7 +121,7 @@ def certify_point(
     return Certificate(
         claim=claim,
         accepted=accepted,
-        objective=checks.objective,
+        objective=checks.objective + 0.0,  # no negative zero
         upper_violation=checks.above.relative,
         lower_violation=checks.below.relative,
         lower_value=problem.lower.sign * judged.unit_g * lower.value,

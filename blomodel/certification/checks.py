@@ -72,7 +72,7 @@ def objections(judged: Judged, checks: Checks, tolerance: float) -> list[str]:
         answer = judged.invert_y(checks.point, checks.lower.y)
         found.append(
             f"the lower level has one answer at this x, y = {array(answer)}, and the point "
-            f"holds another y; the lower objective is so flat that the gap does not show it"
+            f"contains another y; the lower objective is so flat that the gap does not show it"
         )
     # A large objective of one follower must not hide what another one leaves to gain.
     found += [

@@ -10,6 +10,7 @@ import numpy as np
 
 from blomodel.basics.arrays import dense
 from blomodel.errors import DataError
+from blomodel.text.layout import counted
 
 
 class Block:
@@ -119,8 +120,9 @@ class Block:
         if vector.size != self.size:
             names = ", ".join(f"{leaf.name()} {leaf.shape}" for leaf in self.leaves)
             raise DataError(
-                f"{asked_by}: the {whose} hold {self.size} numbers, but {vector.size} were given; pass "
-                f"an array, or a list with one array for each of these: {names or 'none'}."
+                f"{asked_by}: the {whose} have {counted(self.size, 'entry', 'entries')}, but "
+                f"{counted(vector.size, 'number')} came; pass an array, or a list with one "
+                f"array for each of these: {names or 'none'}."
             )
         return vector
 
@@ -131,4 +133,4 @@ class Block:
     def assign(self, vector: np.ndarray) -> None:
         """Set every leaf's value; rounding that breaks an attribute such as nonneg is kept as it is."""
         for leaf, value in self.unpack(vector).items():
-            leaf.save_value(value.copy())
+            leaf.save_value(value + 0.0)  # a copy, and no negative zeros

@@ -130,7 +130,7 @@ def check_followers(lower: object, *, see_each_other: bool = False) -> tuple[Low
             "variables=[...]), or a list of these for several followers."
         )
     if not followers:
-        raise ModelError("lower=[] holds no follower; pass at least one bm.Lower(...).")
+        raise ModelError("lower=[] contains no follower; pass at least one bm.Lower(...).")
     names = [follower.name for follower in followers if follower.name != UNNAMED]
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
@@ -167,7 +167,7 @@ def _check_independence(
         owner = owners.get(variable.id, number)
         if owner != number:
             raise ModelError(
-                f"{shorten(part)!r} of {follower_name(followers, number)} holds '{variable.name()}', "
+                f"{shorten(part)!r} of {follower_name(followers, number)} contains '{variable.name()}', "
                 f"which {follower_name(followers, owner)} decides. Followers that react to one another "
                 "play a Nash game: pass lower=bm.Nash([...]). If they act jointly, state one bm.Lower "
                 "with all their variables; if the upper level sets the shared quantity, make it an "

@@ -118,7 +118,7 @@ def check_ranking(objective: cp.Expression, variables: Sequence[cp.Variable], na
     if not decided & {variable.id for variable in objective.variables()}:
         names = ", ".join(variable.name() for variable in variables)
         raise ModelError(
-            f"The lower objective {shorten(objective)!r} of {name} holds none of the lower variables "
+            f"The lower objective {shorten(objective)!r} of {name} contains none of the lower variables "
             f"({names}), so it ranks no answer; put them into it, or move the constraints up."
         )
 
@@ -165,12 +165,13 @@ def warn_of_levels(
     lower_parts: Sequence[cp.Expression | Constraint],
     declared_upper: Sequence[cp.Variable] | None,
     stacklevel: int,
-) -> None:
-    """Warn where the lower level decides what it was probably not meant to decide.
+) -> bool:
+    """Warn where the lower level decides what it was probably not meant to decide; whether it was so.
 
     Both cases have a meaning, so that they are no errors: an upper level without variables chooses
     among the lower minimisers, and a lower variable that its level does not hold is the upper level's.
     """
+    is_told = False
     used = {variable.id for part in lower_parts for variable in part.variables()}
     idle = [v.name() for v in levels.lower if v.id not in used and not hasattr(v, "constraint")]
     if idle:
@@ -184,6 +185,7 @@ def warn_of_levels(
             LevelWarning,
             stacklevel=stacklevel,
         )
+        is_told = True
     above = {variable.id for part in upper_parts for variable in part.variables()}
     decided = {variable.id for variable in levels.lower}
     for part in lower_parts:
@@ -192,12 +194,13 @@ def warn_of_levels(
         if stray and declared_upper is None and not decided & {variable.id for variable in held}:
             names = ", ".join(variable.name() for variable in levels.lower)
             warnings.warn(
-                f"The lower constraint {shorten(part)!r} holds none of the variables that its level "
+                f"The lower constraint {shorten(part)!r} contains none of the variables that its level "
                 f"decides ({names}), and '{stray[0].name()}' does not occur in the upper level: was it "
                 "forgotten in variables=[...] of bm.Lower? As it stands, the upper level decides it.",
                 LevelWarning,
                 stacklevel=stacklevel,
             )
+            is_told = True
             break
     if not levels.upper and declared_upper is None:
         names = ", ".join(variable.name() for variable in levels.lower)
@@ -209,6 +212,8 @@ def warn_of_levels(
             LevelWarning,
             stacklevel=stacklevel,
         )
+        is_told = True
+    return is_told
 
 
 def _check_declared(
@@ -266,4 +271,4 @@ def check_parameters(parameters: Sequence[cp.Parameter]) -> None:
         value = parameter.value
         numbers = value.data if hasattr(value, "tocsr") else np.asarray(value)
         if not np.all(np.isfinite(numbers)):
-            raise DataError(f"Parameter '{parameter.name()}' holds NaN or infinite values.")
+            raise DataError(f"Parameter '{parameter.name()}' contains NaN or infinite values.")

@@ -113,7 +113,7 @@ def _check_uses_none(part: cp.Expression | Constraint) -> None:
     for variable in part.variables():
         if isinstance(variable, Multiplier):
             raise LevelError(
-                f"{shorten(part)!r} of the lower level holds a multiplier ('{variable.name()}'); "
+                f"{shorten(part)!r} of the lower level contains a multiplier ('{variable.name()}'); "
                 "multipliers are known only when the lower level has answered, so only the upper "
                 "level can use them."
             )

@@ -92,5 +92,5 @@ def read_level(levels: Levels, level: str, given: object, asked_by: str) -> np.n
     block = levels.x if level == "upper" else levels.y
     vector = block.read(given, f"{level} variables", asked_by)
     if not np.all(np.isfinite(vector)):
-        raise DataError(f"{asked_by}: the {level} values hold NaN or infinite numbers.")
+        raise DataError(f"{asked_by}: the {level} values contain NaN or infinite numbers.")
     return vector

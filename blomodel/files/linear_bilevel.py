@@ -156,18 +156,20 @@ def write_files(
 def _check_linear(model: Model) -> None:
     """Refuse what is not linear, naming it."""
     if model.statement.partners:
-        raise ModelError("MPS files hold no upper level that uses multipliers of the lower one.")
+        raise ModelError(
+            "MPS files have no word for an upper level that uses multipliers of the lower one."
+        )
     in_x = polynomial(model.f, variable="x", coefficient="y")
     in_y = polynomial(model.f, variable="y", coefficient="x")
     is_affine = in_x.degree[0] <= 1 and in_y.degree[0] <= 1
     if not is_affine or in_y.coefficient_class[0, 1] > CONSTANT:
         raise ModelError(
-            f"MPS files hold linear problems; {shorten(model.f_expression)!r} is not linear."
+            f"MPS files are for linear problems; {shorten(model.f_expression)!r} is not linear."
         )
     below = polynomial(model.g, variable="y", coefficient="x")
     if below.degree[0] > 1 or below.coefficient_class[0, 1] > CONSTANT:
         raise ModelError(
-            "MPS files hold linear problems whose lower objective has coefficients that are numbers; "
+            "MPS files are for linear problems whose lower objective has coefficients that are numbers; "
             f"{shorten(model.g_expression)!r} is no such objective."
         )
     for constraints in (model.upper_constraints, model.lower_constraints):
@@ -175,7 +177,7 @@ def _check_linear(model: Model) -> None:
             for kind in ("inequality", "equality"):
                 if not Rows([constraint], kind, model.blocks).is_affine:
                     raise ModelError(
-                        f"MPS files hold linear problems; {shorten(constraint)} is not linear."
+                        f"MPS files are for linear problems; {shorten(constraint)} is not linear."
                     )
 
 

@@ -31,7 +31,7 @@ class BicGaffa(ProximalLagrangian):
 
     name: ClassVar[str] = "bic-gaffa"
     summary: ClassVar[str] = "single loop on the regularised gap function of the lower Lagrangian"
-    assumes: ClassVar[str] = "lower level convex in y, smooth, with multipliers; no upper row holds y"
+    assumes: ClassVar[str] = "lower level convex in y, smooth, with multipliers; no upper row contains y"
     claims: ClassVar[str] = "a stationary point of f / c + gap; error of order 1/c"
     reference: ClassVar[str] = "Yao, Yin, Zeng and Zhang (2025)"
     costs: ClassVar[str] = (

@@ -45,7 +45,7 @@ class Gam(StopSettings):
 
     name: ClassVar[str] = "gam"
     summary: ClassVar[str] = "implicit gradients through the active set of the lower level"
-    assumes: ClassVar[str] = "lower level strongly convex in y, LICQ, smooth; no upper row holds y"
+    assumes: ClassVar[str] = "lower level strongly convex in y, LICQ, smooth; no upper row contains y"
     claims: ClassVar[str] = "a stationary point of f(x, y(x)) where the active set is stable"
     reference: ClassVar[str] = "Xu and Zhu (2023)"
     costs: ClassVar[str] = "one lower solve and one linear system of the size of y and the active rows"

@@ -57,7 +57,8 @@ def own_sets_or_convex(run: Run, method: Any) -> None:
         return
     if method.version == "single-loop" or method.inner_steps or method.step_y:
         raise ModelError(
-            f"{method.name}: lower constraints hold x here, so that y is found by a convex solver over "
+            f"{method.name}: lower constraints contain x here, so that y is found by a convex "
+            "solver over "
             "Y(x) (the inner-loop version); version='single-loop', inner_steps and step_y "
             "are for lower constraints without x."
         )

@@ -192,7 +192,7 @@ def _outer(first: cp.Expression, second: cp.Expression) -> cp.Expression:
 def _quadratic_form(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     vector, matrix = atom.args
     if number == 1:
-        raise unsupported(atom, "holds a variable in its matrix")
+        raise unsupported(atom, "contains a variable in its matrix")
     if isinstance(matrix, cp.Constant):
         slope = cp.Constant(matrix.value + matrix.value.T) @ vector
     else:

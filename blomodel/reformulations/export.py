@@ -60,7 +60,7 @@ def write_problem(problem: cp.Problem, path: str | Path, name: str) -> Path:
         for written in (place, place.with_suffix(".row"), place.with_suffix(".col")):
             written.unlink(missing_ok=True)
         raise ReformulationError(
-            f"{name}: {place.suffix} files hold {FORMATS[place.suffix.lower()]}, and some row is of "
+            f"{name}: {place.suffix} files are for {FORMATS[place.suffix.lower()]}, and some row is of "
             "another kind; write .nl or .cip."
         )
     return place

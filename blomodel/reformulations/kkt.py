@@ -21,6 +21,7 @@ from blomodel.reformulations.reformulation import (
     documented,
     reformulation,
 )
+from blomodel.text.layout import counted
 
 
 def has_structure(variable: cp.Variable) -> bool:
@@ -160,7 +161,10 @@ class KKTReformulation(WithConditions):
         n_pairs = sum(row.slack is not None for row in self.conditions.rows)
         _ = self.problem  # raises where cvxpy's language does not suffice
         return [
-            Requirement("the lower constraints are rows", f"{n_pairs} inequalities with a multiplier"),
+            Requirement(
+                "the lower constraints are rows",
+                f"{counted(n_pairs, 'inequality', 'inequalities')} with a multiplier",
+            ),
             Requirement(
                 "the lower level has symbolic derivatives",
                 f"{len(self.conditions.stationarity)} stationarity conditions were derived",

@@ -178,7 +178,8 @@ class Reformulation(ABC):
         stated = self.problem
         if stated is None:
             raise ReformulationError(
-                f"{self.name} holds functions without a formula, such as the lower level's value; write "
+                f"{self.name} contains functions without a formula, such as the lower level's "
+                "value; write "
                 "'kkt' or 'strong-duality'."
             )
         return write_problem(stated, path, self.name)

@@ -10,8 +10,10 @@ import numpy as np
 
 from blomodel.methods.run.registry import method_classes, methods
 from blomodel.methods.run.settings import resolve, words_of
+from blomodel.report.advice import next_step
+from blomodel.status import Status
 from blomodel.text.html import table, verdict
-from blomodel.text.layout import array, number, seconds
+from blomodel.text.layout import array, counted, number, seconds
 
 if TYPE_CHECKING:
     from blomodel.comparison import Comparison
@@ -31,6 +33,8 @@ def solution_html(solution: Solution) -> str:
     if s.stopped_by:
         rows.append(("stopped by", escape(s.stopped_by)))
     rows += [("note", escape(note)) for note in s.notes]
+    if s.status is not Status.OPTIMAL:
+        rows.append(("next", escape(next_step(s))))
     is_accepted = s.certificate is not None and s.certificate.accepted
     return verdict(s.status, is_accepted=is_accepted and s.status.has_point) + table(rows)
 
@@ -102,7 +106,7 @@ def time_line(solution: Solution) -> str:
 def effort_line(solution: Solution) -> str:
     """Iterations and evaluations in words."""
     counts = {"iteration": solution.iterations, "evaluation": solution.evaluations}
-    return ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
+    return ", ".join(counted(n, word) for word, n in counts.items())
 
 
 def _chosen(value: Any) -> str:

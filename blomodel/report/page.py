@@ -16,7 +16,7 @@ from blomodel.report.convergence import plot_convergence
 from blomodel.report.html import effort_line, method_settings, settings_rows, time_line, value_rows
 from blomodel.report.problem_plot import plot_problem
 from blomodel.text import html
-from blomodel.text.layout import number
+from blomodel.text.layout import counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,9 @@ def report_page(solution: Solution) -> str:
     parts += _pictures(solution)
     settings = [*settings_rows(solution), ("time", time_line(solution))]
     if about is not None:
-        settings += [(f"parameter {escape(n)}", f"{k} numbers") for n, k in about.parameters.items()]
+        settings += [
+            (f"parameter {escape(n)}", counted(k, "number")) for n, k in about.parameters.items()
+        ]
     parts.append(_section("Settings and time", html.table(settings) + method_settings(solution)))
     if about is not None:
         parts.append(_section("Versions", html.table(about.versions.items())))

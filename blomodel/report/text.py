@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from blomodel.text.layout import array, columns, indent, number, seconds, table
+from blomodel.report.advice import next_step
+from blomodel.status import Status
+from blomodel.text.layout import array, columns, counted, indent, number, seconds, table
 from blomodel.text.levels import level
 
 if TYPE_CHECKING:
@@ -76,13 +78,18 @@ def answer(problem: BilevelProblem) -> str:
 
 def solution(found: Solution) -> str:
     """Status, value, bound, variables, method, effort and time of a solve, and why it has no answer."""
-    rows = [("status", f"{found.status}: {found.status.meaning}"), ("value", number(found.value, 10))]
+    rows = [("status", f"{found.status}: {found.status.meaning}"), ("value", _value(found))]
     if found.status.has_point:
         rows.append(("bound", _bound_of(found.certificate)))
     rows += [(name, array(value, digits=6)) for name, value in found.values.items()]
     by = f" ({found.source})" if found.source else ""
     rows.append(("method", f"{found.method}{by}"))
-    rows.append(("effort", f"{found.iterations} iterations, {found.evaluations} evaluations"))
+    rows.append(
+        (
+            "effort",
+            f"{counted(found.iterations, 'iteration')}, {counted(found.evaluations, 'evaluation')}",
+        )
+    )
     times = (found.compile_time, found.solve_time, found.certify_time)
     words = zip(("compile", "solve", "certify"), times, strict=True)
     rows.append(("time", ", ".join(f"{word} {seconds(time)}" for word, time in words)))
@@ -91,7 +98,13 @@ def solution(found: Solution) -> str:
     if found.no_answer is not None:
         rows.append(("why", found.no_answer.sentence))
     rows += [("note", note) for note in found.notes]
+    if found.status is not Status.OPTIMAL:
+        rows.append(("next", next_step(found)))
     return columns(rows, WIDTH)
+
+
+def _value(found: Solution) -> str:
+    return number(found.value, 10, zero=1e-3 * float(found.settings.get("tolerance", 0.0)))
 
 
 def _bound_of(certificate: Certificate | None) -> str:

@@ -10,6 +10,8 @@ from blomodel.methods.run.registry import create_method, method_classes
 from blomodel.methods.run.run import Run
 from blomodel.model.lower_service import describe_service
 from blomodel.report import text
+from blomodel.report.advice import next_step
+from blomodel.status import Status
 from blomodel.structure.structure import WIDTH, Structure
 from blomodel.text import layout
 from blomodel.text.mathematics import plain
@@ -65,6 +67,8 @@ def _outcome(problem: BilevelProblem) -> str:
         title = "because" if certificate.accepted else "refused because"
         rows += [(title, reason) for reason in certificate.reasons]
     rows += [("note", note) for note in solution.notes]
+    if solution.status is not Status.OPTIMAL:
+        rows.append(("next", next_step(solution)))
     return layout.columns(rows, WIDTH)
 
 

@@ -24,7 +24,7 @@ from blomodel.solve.unbounded import describe_direction, lower_runaways
 from blomodel.solve.ways_out import Attainment, WayOut
 from blomodel.solvers.answer import InnerStatus
 from blomodel.status import Status
-from blomodel.text.layout import array
+from blomodel.text.layout import array, counted
 from blomodel.transformations.scales import rescaling_advice
 
 if TYPE_CHECKING:
@@ -283,7 +283,9 @@ def _without_answer(
 
 def _without_lower_answer(problem: BilevelProblem, run: Run, deadline: Deadline) -> Outcome:
     x, status = problem.chain.invert_upper(run.tried[-1][0]), run.tried[-1][1]
-    where = f"at every x that was tried ({len(run.tried)} points), for example at x = {array(x)}"
+    where = (
+        f"at every x that was tried ({counted(len(run.tried), 'point')}), for example at x = {array(x)}"
+    )
     if status is InnerStatus.INFEASIBLE:
         conflicts = explain_lower_at(problem, x, deadline.earlier(LONGEST_EXPLANATION))
         reason = NoAnswer(

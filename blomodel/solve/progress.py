@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from blomodel.basics.log import LOGGER, log
 from blomodel.methods.run.run import Standing
-from blomodel.text.layout import number, seconds
+from blomodel.text.layout import counted, number, seconds
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -155,7 +155,8 @@ class Progress:
         if standing.value is not None:
             said.append(f"best {number(self._sign * standing.value)}")
         if not math.isfinite(standing.bound):
-            said.append("no bound yet")
+            if standing.activity:  # of a plan, whose steps look for bounds; other methods find none
+                said.append("no bound yet")
         else:
             said.append(f"bound {number(self._sign * standing.bound)}")
             if standing.value is not None:
@@ -210,8 +211,7 @@ def _outcome(problem: BilevelProblem, elapsed: float) -> str:
             parts.append(f"bound {number(certificate.bound, 8)}")
         if certificate.gap is not None:
             parts.append(f"gap {max(certificate.gap, 0.0):.1e}")
-    plural = "" if solution.iterations == 1 else "s"
-    parts.append(f"{solution.iterations} iteration{plural} in {seconds(elapsed)}")
+    parts.append(f"{counted(solution.iterations, 'iteration')} in {seconds(elapsed)}")
     if solution.stopped_by:
         parts.append(f"stopped by {solution.stopped_by}")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.leaf_ids import reserve_leaf_ids
 from blomodel.declare.followers import Lower, Objective, check_followers
+from blomodel.declare.forgotten import warn_of_forgotten
 from blomodel.declare.leaves import Leaves
 from blomodel.declare.levels import (
     Levels,
@@ -67,7 +68,9 @@ class StatedProblem:
         self._derive()
         lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
         upper_parts = [objective.args[0], *self.constraints]
-        warn_of_levels(self.levels, upper_parts, lower_parts, variables, stacklevel=3)
+        is_told = warn_of_levels(self.levels, upper_parts, lower_parts, variables, stacklevel=3)
+        if variables is None and not is_told:
+            warn_of_forgotten(self.levels, upper_parts, self.followers, stacklevel=3)
         self.status: Status | None = None
         self.solution: Solution | None = None
         self._certificate: Certificate | None = None

@@ -30,7 +30,7 @@ class ComplementarityStatus(enum.Enum):
     """How a search over the pieces ended."""
 
     OPTIMAL = "the bound proves that no better point exists"
-    LOCAL = "no adjacent piece holds a better point"
+    LOCAL = "no adjacent piece contains a better point"
     LIMIT = "a limit was reached; the best point found and a bound are returned"
     INFEASIBLE = "no piece has a feasible point"
     UNBOUNDED = "the objective falls without end in one piece"

@@ -19,6 +19,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.model.model import Model
 from blomodel.programs.hoisting import Hoister
 from blomodel.programs.objective import summands, total
+from blomodel.text.layout import counted
 
 N_SAMPLES = 30
 NEGLIGIBLE = 1e-9  # eigenvalues below this, relative to the largest, are rounding
@@ -58,7 +59,9 @@ class StrongConvexity:
 def strong_convexity(model: Model, p: np.ndarray) -> StrongConvexity:
     """The lower objective's modulus of strong convexity in y, over all x and y allowed."""
     if not limits.DENSE_SPECTRUM.allows(model.y.size):
-        return StrongConvexity(None, False, f"not computed for {model.y.size} lower variables")
+        return StrongConvexity(
+            None, False, f"not computed for {counted(model.y.size, 'lower variable')}"
+        )
     if _has_fixed_hessian(model.g):
         lowest, largest = _spectrum(model, model.g, p)
         constant = 0.0 if abs(lowest) <= NEGLIGIBLE * (1 + abs(largest)) else lowest

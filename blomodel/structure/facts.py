@@ -23,6 +23,7 @@ from blomodel.solvers.question import Cone, ConeKind
 from blomodel.structure.curvature import StrongConvexity
 from blomodel.structure.prox_terms import split_objective
 from blomodel.structure.sets import simple_set
+from blomodel.text.layout import counted
 from blomodel.text.shorten import shorten, some_of
 from blomodel.transformations.kinks import without_kinks
 
@@ -98,7 +99,7 @@ def coupling_fact(
     """Which of a level's constraints hold the other level's variables."""
     held = holding(constraints, variables)
     if not held:
-        return Fact(name, "none", f"{len(constraints)} constraints looked at")
+        return Fact(name, "none", f"{counted(len(constraints), 'constraint')} looked at")
     return Fact(name, f"{len(held)} of {len(constraints)}", shown_by=tuple(held))
 
 
@@ -197,7 +198,7 @@ def upper_objective_fact(model: Model, shown: cp.Expression) -> Fact:
 
 def direct_dependence_fact(model: Model, shown: cp.Expression, upper: Sequence[cp.Variable]) -> Fact:
     """Whether f holds x itself or feels it through y only."""
-    name = "upper objective holds x"
+    name = "upper objective contains x"
     if not model.f.depends_on("x"):
         return Fact(name, "no, only through y", shown_by=(shown,))
     ids = {variable.id for variable in upper}
@@ -210,7 +211,10 @@ def upper_set_fact(model: Model, p: np.ndarray) -> Fact:
     own = [c for c in model.upper_constraints if c not in model.coupling_constraints]
     low, high = model.bounds(p)
     n_closed = int((np.isfinite(low) & np.isfinite(high)).sum())
-    evidence = f"{len(own)} constraints; {n_closed} of {low.size} entries bounded both ways"
+    evidence = (
+        f"{counted(len(own), 'constraint')}; {n_closed} of "
+        f"{counted(low.size, 'entry', 'entries')} bounded both ways"
+    )
     try:
         return Fact("X", simple_set(model, "x", p).text, evidence)
     except ModelError as error:  # no projection, but a shape all the same
@@ -227,4 +231,4 @@ def pieces_fact(model: Model) -> Fact:
     equivalent = without_kinks(model)
     model, kinks = equivalent.model, "" if equivalent.is_same else ", with variables for kinks"
     kind = "linear" if model.has_linear_kkt else "nonlinear"
-    return Fact(name, kind, f"{model.n_pairs} complementarity pairs{kinks}")
+    return Fact(name, kind, f"{counted(model.n_pairs, 'complementarity pair')}{kinks}")

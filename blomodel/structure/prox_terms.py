@@ -32,6 +32,7 @@ from blomodel.kernels.prox import GROUP, L1, build_penalty, penalty_values
 from blomodel.model.model import Model
 from blomodel.model.sizes import SimplerSizes
 from blomodel.programs.objective import summands, total
+from blomodel.text.layout import counted
 from blomodel.text.shorten import shorten
 
 PenaltySpec = tuple[np.ndarray, np.ndarray]
@@ -198,7 +199,7 @@ class _Splitter:
                 for place in group:
                     if owner.setdefault(place, group) != group:
                         raise ModelError(
-                            f"The lower objective holds {shorten(norm.part)!r}, whose group shares "
+                            f"The lower objective contains {shorten(norm.part)!r}, whose group shares "
                             "lower variables with another one; proximal steps need disjoint groups. Use "
                             "one norm for them, or a method without proximal steps (method='auto')."
                         )
@@ -243,12 +244,12 @@ class _Splitter:
     def _text(self) -> str:
         parts = []
         if self.singles.size:
-            parts.append(f"weighted l1 norm of {self.singles.size} entries")
+            parts.append(f"weighted l1 norm of {counted(self.singles.size, 'entry', 'entries')}")
         if self.groups:
             sizes = sorted({len(group) for group in self.groups})
             of = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            norms = "norm" if len(self.groups) == 1 else "norms"
-            parts.append(f"{len(self.groups)} weighted group {norms} of {of} entries")
+            norms = counted(len(self.groups), "weighted group norm")
+            parts.append(f"{norms} of {of} {'entry' if of == '1' else 'entries'}")
         return "smooth part + " + " + ".join(parts)
 
 
@@ -256,7 +257,7 @@ def _refusal(term: Any, kink: Any, why: str) -> ModelError:
     inside = "" if kink is term else f" in {shorten(term)!r}"
     return ModelError(
         f"The lower objective is not smooth: {shorten(kink)!r}{inside} has no proximal step, because "
-        f"{why}. What works: weights that hold no lower variables times cp.norm1(y), cp.abs(y), or "
+        f"{why}. What works: weights that contain no lower variables times cp.norm1(y), cp.abs(y), or "
         "cp.norm(y, 2) of (disjoint selections of) lower variables; or a method for any convex lower "
         "level, such as method='auto'."
     )

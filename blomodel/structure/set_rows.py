@@ -107,7 +107,7 @@ class _Reader:
         if held & self.other_ids:
             if not self.rows.coupling:
                 who = "upper" if self.level == "x" else "lower"
-                self.rows.coupling = f"the {who} constraint {label!r} holds {self.other} too"
+                self.rows.coupling = f"the {who} constraint {label!r} contains {self.other} too"
             return
         kind, plain = as_row(constraint)
         expression = plain

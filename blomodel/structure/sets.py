@@ -30,6 +30,7 @@ from blomodel.kernels.projection import (
 from blomodel.model.model import Model
 from blomodel.solvers.convex_qp import solve_convex_qp
 from blomodel.structure.set_rows import AffineRow, CurvedRow, NotProjectable, OwnRows, read_rows
+from blomodel.text.layout import counted
 
 __all__ = ["NotProjectable", "SetSpec", "SimpleSet", "simple_set"]
 
@@ -61,7 +62,8 @@ class _Polyhedron:
         answer = solve_convex_qp(identity, -v, self.A_eq, self.b_eq, self.A_in, self.b_in)
         if not answer.has_point:
             raise NotProjectable(
-                f"The constraints on {v.size} entries leave no point to project onto: the QP solver "
+                f"The constraints on {counted(v.size, 'entry', 'entries')} leave no point to "
+                "project onto: the QP solver "
                 f"reports {answer.status.value}. Check that they can hold together."
             )
         return answer.y
@@ -369,7 +371,7 @@ def _describe(
     parts: list[str] = []
     n_bounded = int((np.isfinite(lower) | np.isfinite(upper)).sum())
     if n_bounded:
-        parts.append(f"box ({n_bounded} bounded entries)")
+        parts.append(f"box ({counted(n_bounded, 'bounded entry', 'bounded entries')})")
     kinds: dict[tuple[str, int], int] = {}
     for kind, places, _ in blocks:
         key = (_NAMES.get(kind, "l1 ball"), places.size)
@@ -379,8 +381,8 @@ def _describe(
         kinds[key] = kinds.get(key, 0) + 1
     for (name, size), count in kinds.items():
         times = f"{count} x " if count > 1 else ""
-        parts.append(f"{times}{name} of {size} entries")
+        parts.append(f"{times}{name} of {counted(size, 'entry', 'entries')}")
     n_free = int(lower.size - n_bounded)
     if n_free:
-        parts.append(f"{n_free} free entries")
+        parts.append(counted(n_free, "free entry", "free entries"))
     return ", ".join(parts)

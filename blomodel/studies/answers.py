@@ -222,7 +222,7 @@ def read_points(levels: Levels, given: Any, asked_by: str) -> tuple[np.ndarray, 
         if table.dtype != object and not is_point and (is_table or is_row_of_numbers):
             points = table.astype(float).reshape(-1, n_x)
             if not np.all(np.isfinite(points)):
-                raise DataError(f"{asked_by}: the upper values hold NaN or infinite numbers.")
+                raise DataError(f"{asked_by}: the upper values contain NaN or infinite numbers.")
             return points, False
     return read_level(levels, "upper", given, asked_by)[None, :], True
 

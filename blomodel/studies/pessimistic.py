@@ -35,7 +35,7 @@ from blomodel.studies.worst_minimiser import (
     search_nonconvex,
     settled_from,
 )
-from blomodel.text.layout import array
+from blomodel.text.layout import array, counted, number
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
@@ -113,7 +113,7 @@ class Pessimistic:
     def __str__(self) -> str:
         unique = {True: "yes", False: "no", None: "not known"}[self.lower_is_unique]
         lines = [
-            f"optimistic            {self.optimistic:.10g}",
+            f"optimistic            {number(self.optimistic, 10, zero=1e-9)}",
             f"pessimistic           {self.pessimistic:.10g}   ({self.reason})",
             f"lower answer unique   {unique}",
         ]
@@ -364,7 +364,7 @@ class _Answers:
         if worse is not None:
             near = self._nearest(worse)
             top = max(top, top if near is None else self._ascend(near), key=self.f)
-        return judged(self.f(top), top, bound, f"the worst of {len(starts)} ascents")
+        return judged(self.f(top), top, bound, f"the worst of {counted(len(starts), 'ascent')}")
 
     def _ascend(self, y: np.ndarray, max_steps: int = 50) -> np.ndarray:
         fractions = np.linspace(0.05, 1.0, 20)

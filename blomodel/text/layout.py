@@ -9,14 +9,23 @@ from typing import Any
 import numpy as np
 
 
-def number(value: float, digits: int = 6) -> str:
-    """A number in as few characters as keep ``digits`` significant digits.
+def number(value: float, digits: int = 6, zero: float = 0.0) -> str:
+    """A number in as few characters as keep ``digits`` significant digits; up to ``zero`` it is 0.
 
-    >>> number(2.0), number(0.1234567891), number(1.5e-9), number(-0.0)
-    ('2', '0.123457', '1.5e-09', '0')
+    >>> number(2.0), number(0.1234567891), number(1.5e-9), number(-0.0), number(1.5e-9, zero=1e-8)
+    ('2', '0.123457', '1.5e-09', '0', '0')
     """
-    text = f"{float(value):.{digits}g}"
+    text = "0" if abs(value) <= zero else f"{float(value):.{digits}g}"
     return "0" if text == "-0" else text
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number with its noun, in the singular where the number is one.
+
+    >>> counted(1, "node"), counted(1500, "node"), counted(2, "entry", "entries")
+    ('1 node', '1,500 nodes', '2 entries')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def seconds(value: float) -> str:

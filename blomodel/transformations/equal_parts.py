@@ -28,6 +28,7 @@ from blomodel.compiler.expressions.stacking import Forms, NotAlike, Stack
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Partner, Statement
+from blomodel.text.layout import counted
 from blomodel.transformations.transformation import Applied, Transformation
 
 _PLAIN = (Inequality, Equality, NonNeg, NonPos, Zero)
@@ -86,7 +87,10 @@ def _joined(statement: Statement, name: str) -> Together | None:
     )
     if not together.n_parts:
         return None
-    reason = f"{together.n_parts} summands and rows have {together.n_forms} forms; each is one vector"
+    reason = (
+        f"{together.n_parts} summands and rows have {counted(together.n_forms, 'form')}; "
+        "each is one vector"
+    )
     return Together(name, reason, statement, after, tuple(origins), tuple(origins_above))
 
 

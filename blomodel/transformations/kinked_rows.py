@@ -46,7 +46,7 @@ class RowsWithoutKinks(Transformation):
         every = (*statement.upper_constraints, *statement.lower.constraints)
         if any(rows_for(constraint) != [constraint] for constraint in every):
             return None
-        return "no constraint holds a single kink"
+        return "no constraint contains a single kink"
 
     def apply(self, statement: Statement) -> Applied:
         """The rows of a constraint take its place."""

@@ -56,7 +56,7 @@ class VariablesForKinks(Transformation):
         if not self.at_any_size and not limits.KINK_FREE_VARIABLES.allows(size):
             return f"a level has more than {limits.KINK_FREE_VARIABLES}"
         if statement.partners:
-            return "the lower answer holds multipliers, which would not be those of the new rows"
+            return "the lower answer contains multipliers, which would not be those of the new rows"
         if not any(lifting.definitions for lifting in self._lift(statement)):
             return "there are no kinks that rows could stand for"
         return None

@@ -57,7 +57,7 @@ class FittingScales(Transformation):
         if statement.integers:
             return "some variables are whole numbers, which have no other unit"
         if statement.is_equilibrium:
-            return "the answer holds multipliers of several objectives, each in a unit of its own"
+            return "the answer contains multipliers of several objectives, each in a unit of its own"
         if self.found is None or not _is_far(self.found):
             return "variables and rows are of order one"
         return None

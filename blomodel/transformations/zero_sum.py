@@ -113,7 +113,7 @@ def why_no_saddle(model: Model, p: np.ndarray) -> str | None:
         return "the lower objective is not of the form r(x) + q(x)'y + G(y) with q affine"
     upper = {leaf.id for leaf in model.x.leaves}
     if any(v.id in upper for c in model.lower_constraints for v in c.variables()):
-        return "lower constraints hold x, so that the dual has products of x and multipliers"
+        return "lower constraints contain x, so that the dual has products of x and multipliers"
     if not _program(model, np.zeros(model.y.size)).is_dcp():
         return "the upper level's own part is not convex by cvxpy's rules"
     if not _lower_at(model, np.zeros(model.x.size)).is_dcp():
@@ -222,7 +222,7 @@ def why_no_worst_cases(model: Model, p: np.ndarray) -> str | None:
     """What keeps answers of an opposed lower level from bounding f by a convex program."""
     upper = {leaf.id for leaf in model.x.leaves}
     if any(v.id in upper for c in model.lower_constraints for v in c.variables()):
-        return "lower constraints hold x, so that an answer at one x may be forbidden at another"
+        return "lower constraints contain x, so that an answer at one x may be forbidden at another"
     with kept_values([*model.x.leaves, *model.y.leaves]):
         if not _program(model, np.clip(np.ones(model.y.size), *model.y_bounds)).is_dcp():
             return "f with a fixed y is not convex in x by cvxpy's rules"

@@ -104,7 +104,7 @@ def test_not_unique_lower_answer_is_noticed():
 
 
 def test_wrong_shapes_and_values(problem):
-    with pytest.raises(DataError, match="upper variables hold 1 numbers, but 2"):
+    with pytest.raises(DataError, match="upper variables have 1 entry, but 2 numbers"):
         bm.certify(problem, [1.0, 2.0], 0.5)
     with pytest.raises(DataError, match="NaN"):
         bm.certify(problem, np.nan, 0.5)

@@ -20,6 +20,7 @@ from blomodel.methods.search.answer_descent import AnswerDescent
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation
 from blomodel.solvers.threads import one_blas_thread
+from blomodel.text.layout import counted
 
 DIAGONAL = 5  # starts at which all variables stand at one share of their range
 SCATTERED = 3  # further ones, spread over the range
@@ -181,7 +182,7 @@ class AnswerDescents(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"f(x, y*(x)) by its implicit gradient from up to {self.thrift.n_starts} starts, "
+            f"f(x, y*(x)) by its implicit gradient from up to {counted(self.thrift.n_starts, 'start')}, "
             f"{self.thrift.short} steps each, and to the end from the best"
         )
 

@@ -17,6 +17,7 @@ from blomodel.methods.value_cuts import ValueCuts
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.bounding import why_no_bounds
 from blomodel.solvers.branching.scip import is_installed
+from blomodel.text.layout import counted
 
 WORK = 30_000  # linear programs of a portion, times the unknowns of each
 FEWEST, FIRST, MOST = 40, 150, 1500  # linear programs of a portion
@@ -67,7 +68,8 @@ class GlobalBounds(Step):
         """What it does and why."""
         return (
             "branch and bound by SCIP over both levels' constraints, the lower level's optimality "
-            f"conditions and cuts on its value; {self.programs:,} linear programs, more as long as they "
+            f"conditions and cuts on its value; {counted(self.programs, 'linear program')}, "
+            "more as long as they "
             "close the gap; where value and bound meet, nothing follows"
         )
 
@@ -131,7 +133,10 @@ class GlobalBoundsAfterSearch(GlobalBounds):
     @property
     def text(self) -> str:
         """What it does and why."""
-        return f"the same search goes on; {self.programs:,} linear programs, more if they close the gap"
+        return (
+            f"the same search goes on; {counted(self.programs, 'linear program')}, more if "
+            "they close the gap"
+        )
 
     def portions(self, level: int) -> list[int]:
         """Linear programs of each portion."""

@@ -21,6 +21,7 @@ from blomodel.methods.search.integer_answer import answer_at
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.bounding import why_no_bounds
 from blomodel.solvers.branching.scip import is_installed
+from blomodel.text.layout import counted
 from blomodel.transformations.fixed_integers import FixedIntegers, fixed_integers
 
 # At the first level of effort; each further level has four times more.
@@ -94,13 +95,15 @@ class IntegerBounds(Step):
             return (
                 "SCIP minimises f over both levels' constraints; at its x the lower level is solved as "
                 "a mixed-integer program, and the answer cuts off what the lower level would leave. "
-                f"{self.n_integers} integers in all; the rounds are at worst as many as the upper level "
+                f"{counted(self.n_integers, 'integer')} in all; the rounds are at worst as "
+                "many as the upper level "
                 f"has decisions ({upper}), and mostly few"
             )
         return (
             "SCIP minimises f over both levels' constraints and the lower level's optimality "
-            f"conditions, branching on {self.n_integers} integers and {self.n_pairs} pairs of row and "
-            f"multiplier; at worst {upper}, times 2^{self.n_pairs}"
+            f"conditions, branching on {counted(self.n_integers, 'integer')} and "
+            f"{counted(self.n_pairs, 'pair')} of row and multiplier; at worst {upper}, times "
+            f"2^{self.n_pairs}"
         )
 
     def run(self, run: Run, level: int) -> Outlook:
@@ -133,7 +136,8 @@ class RoundedRelaxation(_WhileUnproven):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"the problem without the demand that {self.n_integers} upper variables be whole, by its "
+            "the problem without the demand that "
+            f"{counted(self.n_integers, 'upper variable')} be whole, by its "
             f"own plan; its points rounded in up to {ROUNDINGS} ways, and the rest solved for each"
         )
 

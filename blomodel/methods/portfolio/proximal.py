@@ -38,7 +38,7 @@ def why_not(model: Model, p: np.ndarray) -> str | None:
     if model.lower_program.kind != "conic":
         return f"the lower level is no cone program but an easier {model.lower_program.kind}"
     if model.coupling_constraints or holds_x_below(model):
-        return "a constraint of one level holds variables of the other"
+        return "a constraint of one level contains variables of the other"
     try:
         if split_objective(model).is_smooth:
             return "the lower objective has no norms that would need a proximal step"

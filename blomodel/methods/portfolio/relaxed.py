@@ -16,6 +16,7 @@ from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import relaxed_solution, spread
 from blomodel.methods.search.relaxed_path import RelaxedPath, why_not
 from blomodel.solvers.direct import TooLargeError
+from blomodel.text.layout import counted
 
 SPREAD_STARTS = 2  # at the first level of effort; each further level has twice as many
 MOST_SPREAD = 64
@@ -47,7 +48,8 @@ class RelaxedComplementarity(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"the KKT conditions with products of at most t ({self.n_pairs} pairs), t going to zero, by "
+            "the KKT conditions with products of at most t "
+            f"({counted(self.n_pairs, 'pair')}), t going to zero, by "
             "IPOPT from the relaxed problem's point, the best point so far and spread points; each end "
             "made exact on its piece"
         )

@@ -22,6 +22,7 @@ from blomodel.methods.search.phi_sample import SOURCE, Look, PhiSample
 from blomodel.methods.search.pieces import improve_by_pieces, is_large
 from blomodel.methods.value_cuts import ValueCuts
 from blomodel.model.model import Model
+from blomodel.text.layout import counted
 
 POINTS = {1: 40, 2: 120, 3: 240}  # looks of the first level by upper variables, where they are cheap
 FEWEST = 12  # looks of the first level where each is dear
@@ -60,7 +61,8 @@ class SampleOfPhi(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"the lower answer at {self.n_points} points that fill the range of x, evenly and over "
+            f"the lower answer at {counted(self.n_points, 'point')} that fill the range of x, "
+            "evenly and over "
             "orders of magnitude; the best are refined, and jumps of the answer located"
         )
 

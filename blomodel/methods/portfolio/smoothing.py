@@ -33,7 +33,7 @@ class SmoothedSearch:
         if not model.conditions.multipliers_are_unknowns:
             return "the upper level uses multipliers of the lower one"
         if model.coupling_constraints:
-            return "an upper constraint holds y, which descent in x alone would not keep"
+            return "an upper constraint contains y, which descent in x alone would not keep"
         if len(model.lower_in) == 0:
             return "the lower level has no inequalities whose kinks could be smoothed"
         return None

@@ -12,6 +12,7 @@ from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.piece_tree import piece_tree
+from blomodel.text.layout import counted
 
 WORK = 300_000  # nodes of the first level, times the unknowns of each
 CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
@@ -54,9 +55,10 @@ class Tree(Step):
     def text(self) -> str:
         """What it does and why."""
         return (
-            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} "
-            f"pairs), on which the upper objective is a convex quadratic ({self.source}); "
-            f"{self.first_nodes:,} nodes, "
+            f"branch and bound over the pieces of the linear KKT conditions "
+            f"({counted(self.n_pairs, 'pair')}), on which the upper objective is a convex "
+            f"quadratic ({self.source}); "
+            f"{counted(self.first_nodes, 'node')}, "
             "then twice as many at each level; where it ends, the optimum is proven and nothing follows"
         )
 
@@ -126,7 +128,8 @@ class TreeBeforeSearch(Tree):
                 "come first, and more as long as they close the gap"
             )
         return (
-            f"branch and bound over the pieces of the linear KKT conditions ({self.n_pairs} pairs): "
+            "branch and bound over the pieces of the linear KKT conditions "
+            f"({counted(self.n_pairs, 'pair')}): "
             f"{count}"
         )
 

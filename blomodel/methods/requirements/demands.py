@@ -41,7 +41,7 @@ def _refuse_nonconvex(run: Run, method: Any) -> None:
 def _refuse_coupled_below(run: Run, method: Any) -> None:
     for constraint in _holding(run.model.lower_constraints, run.model.x):
         raise ModelError(
-            f"{method.name}: the constraint {shorten(constraint)} of the lower level holds upper "
+            f"{method.name}: the constraint {shorten(constraint)} of the lower level contains upper "
             "variables, but this method needs y in a set Y of its own; try blocc or auto."
         )
 
@@ -50,7 +50,7 @@ def refuse_coupled_above(run: Run, method: Any) -> None:
     """Refuse upper constraints that hold y."""
     for constraint in run.model.coupling_constraints:
         raise ModelError(
-            f"{method.name}: the constraint {shorten(constraint)} of the upper level holds lower "
+            f"{method.name}: the constraint {shorten(constraint)} of the upper level contains lower "
             "variables, but this method needs x in a set X of its own; try auto."
         )
 

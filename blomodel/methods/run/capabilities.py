@@ -19,8 +19,8 @@ class Capability(Enum):
     """
 
     NONCONVEX_LOWER = "lower levels that are not convex in y"
-    COUPLED_LOWER = "lower constraints that hold x"
-    COUPLED_UPPER = "upper constraints that hold y"
+    COUPLED_LOWER = "lower constraints that contain x"
+    COUPLED_UPPER = "upper constraints that contain y"
     LOWER_CONSTRAINTS = "lower constraints"
     MATRIX_INEQUALITIES = "matrix inequalities below"
     PROX_TERMS = "kinks of g that have a proximal step"
@@ -40,7 +40,7 @@ class Assumption(Enum):
     SMOOTH_LOWER = "a smooth lower objective"
     STRONGLY_CONVEX = "g strongly convex in y"
     STRONGLY_CONVEX_OR_PL = "g strongly convex (or PL) in y"
-    DIRECT_DEPENDENCE = "that f holds x itself"
+    DIRECT_DEPENDENCE = "that f contains x itself"
 
 
 @dataclass(frozen=True)

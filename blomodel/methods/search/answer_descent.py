@@ -57,7 +57,7 @@ class AnswerDescent:
         if not model.conditions.multipliers_are_unknowns:
             return "the upper level uses multipliers of the lower one, which need not be unique"
         if model.coupling_constraints:
-            return "an upper constraint holds y, which descent in x alone would not keep"
+            return "an upper constraint contains y, which descent in x alone would not keep"
         return AnswerValue.why_not(model)
 
     def evaluate(self, x: np.ndarray) -> AnswerEvaluation:

@@ -39,11 +39,11 @@ def why_not(model: Model) -> str | None:
     if lagrangian.blocks[1].size != model.y.size:
         return "the lower objective has kinks"
     if lagrangian.rows_move_with_x:
-        return "lower constraints hold x"
+        return "lower constraints contain x"
     if np.any(lagrangian.term_facts.coefficient_class[:, 1] > AFFINE):
         return "the lower objective's coefficients are not affine in x"
     if model.coupling_constraints or not model.has_affine_upper_rows:
-        return "upper constraints hold y or are not affine"
+        return "upper constraints contain y or are not affine"
     return None
 
 

@@ -15,6 +15,7 @@ from blomodel.reformulations.forms.bounding import MAGNIFIED, SMALL_UNIT, Boundi
 from blomodel.reformulations.forms.floors import MARGIN, THIN
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, ScipAnswer, ScipProgram
+from blomodel.text.layout import counted
 
 Array = np.ndarray
 
@@ -232,8 +233,8 @@ class Bounding:
         if self.problem.has_conditions or not self.problem.stated.conditions.multipliers_are_unknowns:
             what = "the lower level's optimality conditions"
         if self.points:
-            what += f" and {len(self.points)} lower point{'s' if len(self.points) > 1 else ''}"
-        return f"{OWN_SOURCE} over {what}, {self.nodes} nodes"
+            what += f" and {counted(len(self.points), 'lower point')}"
+        return f"{OWN_SOURCE} over {what}, {counted(self.nodes, 'node')}"
 
     # -- the lower level at a relaxed point --------------------------------------------------------
 

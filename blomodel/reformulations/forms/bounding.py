@@ -360,7 +360,7 @@ def _is_affine_in_y(tape: Tape | None) -> Array:
 def _why_no_conditions(model: Model, p: Array) -> str:
     """What keeps the gradient of the lower Lagrangian out of the relaxation."""
     if not model.conditions.multipliers_are_unknowns:
-        return "the lower level's own rows hold its multipliers"
+        return "the lower level's own rows contain its multipliers"
     if model.integer_y.any():
         return "the lower level has integer variables"
     if not model.has_smooth_kkt:

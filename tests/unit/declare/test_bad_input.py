@@ -94,7 +94,7 @@ def test_lower_variable_that_neither_level_holds(x, y):
 
 
 def test_lower_objective_without_lower_variables(x, y):
-    with pytest.raises(errors.ModelError, match="holds none of the lower variables"):
+    with pytest.raises(errors.ModelError, match="contains none of the lower variables"):
         simple_problem(x, y, lower_objective=cp.Minimize(x**2))
 
 
@@ -134,7 +134,7 @@ def test_parameter_that_is_not_finite(x, y):
     limit = cp.Parameter(name="limit")
     limit.save_value(np.array(np.nan))
     problem = simple_problem(x, y, lower_constraints=[y <= limit])
-    with pytest.raises(errors.DataError, match="'limit' holds NaN"):
+    with pytest.raises(errors.DataError, match="'limit' contains NaN"):
         problem.solve()
 
 

@@ -40,7 +40,7 @@ REFUSED = {
         lambda: bm.BilevelProblem(
             cp.Minimize(x), [], [lower(cp.Minimize((y - z) ** 2)), lower(cp.Minimize(z**2), [], [z])]
         ),
-        "holds 'z', which follower 2 decides.*Nash game",
+        "contains 'z', which follower 2 decides.*Nash game",
     ),
     "two owners": (
         lambda: bm.BilevelProblem(cp.Minimize(x), [], [lower(name="a"), lower(name="b")]),
@@ -107,7 +107,11 @@ WARNED = {
     "everything lower": (lambda: problem(below=lower(variables=[x, y])), r"Every variable \(x, y\)"),
     "a lower variable forgotten": (
         lambda: problem(below=lower(cp.Minimize((y - x) ** 2 + (z - y) ** 2), [y <= 1, z <= 1])),
-        r"'z <= 1' holds none .*\(y\).*'z' .* forgotten in variables",
+        r"'z <= 1' contains none .*\(y\).*'z' .* forgotten in variables",
+    ),
+    "a lower variable forgotten in the objective": (
+        lambda: problem(below=lower(cp.Minimize((y - x) ** 2 + (z - y) ** 2))),
+        r"uses 'z'.*forgotten in variables.*say bm\.BilevelProblem\(\.\.\., variables=\[x, z\]\)",
     ),
     "a lower variable used above alone": (
         lambda: problem(cp.Minimize(x**2 + y + (z - 1) ** 2), below=lower(variables=[y, z])),
@@ -124,7 +128,8 @@ def test_what_is_hardly_meant_is_told(mistake):
 
 
 def test_a_forgotten_variable_is_seen_in_the_printed_model():
-    made = problem(below=lower(cp.Minimize((y - x) ** 2 + (z - y) ** 2)))
+    with pytest.warns(LevelWarning, match="Only the lower level uses 'z'.*forgotten"):
+        made = problem(below=lower(cp.Minimize((y - x) ** 2 + (z - y) ** 2)))
     assert "only the lower level uses z" in str(made)
     assert "only the lower level uses" not in str(problem())
 

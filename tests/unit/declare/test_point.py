@@ -69,10 +69,10 @@ def test_a_sparse_value_of_a_variable_is_read(levels):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([1.0], r"test: the upper variables hold 3 numbers, but 1 were given; .*a \(\), b \(2,\)"),
+        ([1.0], r"test: the upper variables have 3 entries, but 1 number came; .*a \(\), b \(2,\)"),
         ({}, "test: no value for the upper variables a, b"),
         ([1.0, [2.0, 3.0, 4.0]], r"test: 'b' has shape \(2,\), but a value of shape \(3,\)"),
-        ([1.0, 2.0, np.nan], "test: the upper values hold NaN or infinite numbers"),
+        ([1.0, 2.0, np.nan], "test: the upper values contain NaN or infinite numbers"),
     ],
 )
 def test_what_does_not_fit_is_named(levels, x, message):

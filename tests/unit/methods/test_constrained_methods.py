@@ -73,7 +73,7 @@ def test_upper_rows_in_y_are_refused(method):
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 2], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x + y**2), [x >= 0, x + y <= 2], lower)
-    with pytest.raises(ModelError, match="holds lower variables"):
+    with pytest.raises(ModelError, match="contains lower variables"):
         problem.solve(method=method)
 
 

@@ -103,7 +103,7 @@ def test_pbgd_free_says_that_it_left_the_x_with_answers():
 )
 def test_pbgd_free_refuses_inner_steps_over_a_set_that_moves(settings):
     problem, _ = coupled_slope(1.0)
-    with pytest.raises(ModelError, match="hold x"):
+    with pytest.raises(ModelError, match="contain x"):
         problem.solve(method="pbgd-free", **settings)
 
 

@@ -224,7 +224,7 @@ def test_points_may_be_numbers_arrays_or_one_array_for_each_variable():
     flat = np.concatenate([np.atleast_1d(upper[name]) for name in order])
     for point in (flat, [upper[name] for name in order]):
         assert objective(point, below) == pytest.approx(13.5)
-    with pytest.raises(DataError, match="upper variables hold 3 numbers, but 2 were given"):
+    with pytest.raises(DataError, match="upper variables have 3 entries, but 2 numbers came"):
         objective([1.0, 2.0], below)
     functions = problem.reformulate("value-function").functions
     with pytest.raises(AttributeError, match="there are objective"):

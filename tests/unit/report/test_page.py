@@ -164,7 +164,7 @@ def test_page_reads_well_in_a_browser(solved: bm.BilevelProblem, tmp_path: Path)
     assert "Bilevel problem: report of a solve" in words
     assert "subject to" in words and "argmin" in words
     assert solved.status.meaning in words
-    assert "upper objective holds x" in words and "lower answer unique" in words
+    assert "upper objective contains x" in words and "lower answer unique" in words
     picture = tmp_path / "page.png"
     subprocess.run(
         [*options, f"--screenshot={picture}", "--window-size=1000,2000", path.as_uri()],

@@ -177,3 +177,19 @@ def test_interrupt_leaves_the_terminal_clean_and_keeps_the_point() -> None:
     assert "Traceback" not in output.decode()
     assert screen[-1] == "status: interrupted"
     assert screen[-2].endswith("stopped by user")
+
+
+def test_only_a_plan_waits_for_a_bound() -> None:
+    lines: list[str] = []
+
+    class Lines:
+        def show(self, line: str, iterations: int) -> None:
+            lines.append(line)
+
+        def close(self) -> None:
+            pass
+
+    for activity in ("", "descent on phi"):
+        Progress(Lines(), 1.0, "blocc")(1, {}, Standing(2.0, -math.inf, activity))
+    assert "no bound" not in lines[0]
+    assert "no bound yet" in lines[1]

@@ -42,7 +42,7 @@ VECTOR_CASES = {
     "box (6 bounded entries)": lambda x: [x >= -1, x[:2] <= 1],
     "box (3 bounded entries), 3 free entries": lambda x: [cp.abs(x[::2]) <= 1],
     "box (2 bounded entries), 4 free entries": lambda x: [cp.square(x[:2]) <= 4],
-    "box (5 bounded entries), 1 free entries": lambda x: [cp.norm(x[1:] - 1, "inf") <= 1],
+    "box (5 bounded entries), 1 free entry": lambda x: [cp.norm(x[1:] - 1, "inf") <= 1],
     "simplex of 6 entries": lambda x: [x >= 0, x <= 2, cp.sum(x) == 2],
     "capped simplex of 6 entries": lambda x: [x >= 0, 3 * cp.sum(x) <= 3],
     "box with one linear row of 6 entries": lambda x: [x >= 0, x <= 1, cp.sum(x) <= 2, cp.sum(x) >= 1],

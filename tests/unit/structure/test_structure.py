@@ -184,7 +184,7 @@ def test_shape_of_the_upper_set(rows, value):
 def test_upper_objective(f, kind, direct):
     structure = build(lambda x, y: cp.sum_squares(y - x), f=f).structure
     assert structure["upper objective"].value == kind
-    assert structure["upper objective holds x"].value == direct
+    assert structure["upper objective contains x"].value == direct
 
 
 def test_every_fact_has_evidence():

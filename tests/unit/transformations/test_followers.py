@@ -99,7 +99,7 @@ def test_what_is_no_list_of_followers(x):
     with pytest.raises(errors.ModelError, match="called 'first'"):
         twin = bm.Lower(cp.Minimize(cp.sum_squares(z)), [], variables=[z], name="first")
         bm.BilevelProblem(cp.Minimize(x**2), [], [first, twin])
-    with pytest.raises(errors.ModelError, match="follower 2 holds none"):
+    with pytest.raises(errors.ModelError, match="follower 2 contains none"):
         idle = bm.Lower(cp.Minimize(x**2), [z >= 0], variables=[z])
         bm.BilevelProblem(cp.Minimize(x**2), [], [first, idle])
 

@@ -24,7 +24,7 @@ def test_it_is_planned_for_linear_lower_levels_with_rows_of_their_own() -> None:
     step = LinesOfAnswers.consider(Situation(jump().model, np.zeros(0)))
     assert isinstance(step, LinesOfAnswers) and "one block" in step.text
     omitted = LinesOfAnswers.consider(Situation(jump(rows_hold_x=True).model, np.zeros(0)))
-    assert isinstance(omitted, Omission) and omitted.reason == "lower constraints hold x"
+    assert isinstance(omitted, Omission) and omitted.reason == "lower constraints contain x"
 
 
 def test_the_price_at_the_tie_is_found_exactly() -> None:

@@ -187,9 +187,9 @@ def test_what_a_limit_leaves_out_is_said_with_the_limit(name, step, limit):
 def test_what_structure_leaves_out_is_said_with_the_reason():
     reasons = {o.step: o.reason for o in PROBLEMS["exponentials"][0]().plan().omitted}
     assert "not linear" in reasons[TREE]
-    assert "holds variables" not in reasons[LOOP]
+    assert "contains variables" not in reasons[LOOP]
     coupled = {o.step: o.reason for o in PROBLEMS["few pairs, coupled above"][0]().plan().omitted}
-    assert "an upper constraint holds y" in coupled[SMOOTHED]
+    assert "an upper constraint contains y" in coupled[SMOOTHED]
 
 
 def test_searches_on_large_pieces_come_later():

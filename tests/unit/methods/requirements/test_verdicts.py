@@ -50,12 +50,12 @@ ASKING = {
     Capability.COUPLED_LOWER: (
         lambda: run_of(tracking, [lambda x, y: y <= x]),
         (Capability.LOWER_CONSTRAINTS,),
-        "y <= x of the lower level holds upper variables.* blocc or auto",
+        "y <= x of the lower level contains upper variables.* blocc or auto",
     ),
     Capability.COUPLED_UPPER: (
         lambda: run_of(tracking, above=[lambda x, y: cp.sum(x + y) <= 3]),
         (),
-        "of the upper level holds lower variables.* auto",
+        "of the upper level contains lower variables.* auto",
     ),
     Capability.MATRIX_INEQUALITIES: (
         lambda: run_of(tracking, [lambda x, y: cp.bmat([[y[0], 1], [1, y[1]]]) >> 0]),

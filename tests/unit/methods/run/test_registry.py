@@ -71,4 +71,4 @@ def test_a_wrong_kind_counts_as_forgotten():
 def test_the_table_of_methods_says_what_they_take():
     text = str(bm.methods())
     assert "takes" in text.split("\n")[0]
-    assert "upper constraints that hold y" in " ".join(text.split())
+    assert "upper constraints that contain y" in " ".join(text.split())

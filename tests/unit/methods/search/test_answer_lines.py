@@ -106,6 +106,6 @@ def test_what_it_cannot_do_is_said() -> None:
     box = [y >= 0, y <= 1]
     assert reason(x * y - y, box, []) is None
     assert reason((y - x) ** 2, box, []) == "the lower level is no linear program"
-    assert reason(-y, [*box, y <= x], []) == "lower constraints hold x"
+    assert reason(-y, [*box, y <= x], []) == "lower constraints contain x"
     assert reason(x**2 * y - y, box, []) == "the lower objective's coefficients are not affine in x"
-    assert reason(x * y - y, box, [y <= x]) == "upper constraints hold y or are not affine"
+    assert reason(x * y - y, box, [y <= x]) == "upper constraints contain y or are not affine"
