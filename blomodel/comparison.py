@@ -101,6 +101,7 @@ class Comparison:
     sign: float  # +1 when the upper level minimises, -1 when it maximises
 
     def __getitem__(self, method: str) -> ComparisonRow:
+        """What a method came to; ``comparison["blocc"].value``, for example."""
         for row in self.rows:
             if row.method == method:
                 return row

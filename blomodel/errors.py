@@ -67,6 +67,10 @@ class LevelWarning(UserWarning):
     """A variable is declared at a level where it is probably not meant to be."""
 
 
+class UnsuitableMethodWarning(UserWarning):
+    """The method's own conditions do not hold here, and its answer may be wrong."""
+
+
 class SolverError(BlomodelError, RuntimeError):
     """A numerical solver failed in a way that leaves no answer to report."""
 

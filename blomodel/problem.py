@@ -34,9 +34,9 @@ class BilevelProblem(AnsweringProblem):
     Parameters
     ----------
     objective : cvxpy.Minimize or cvxpy.Maximize
-        Of the upper level; may hold both levels' variables.
+        Of the upper level; may contain both levels' variables.
     constraints : list of cvxpy constraints
-        Of the upper level; may hold lower variables.
+        Of the upper level; may contain lower variables.
     lower : Lower, list of Lower, or Nash
         Several followers each have their own variables. In a list none sees what the others do; in a
         ``bm.Nash`` they do, and answer with an equilibrium.
@@ -49,6 +49,16 @@ class BilevelProblem(AnsweringProblem):
 
     Attributes
     ----------
+    status : Status or None
+        What the last solve may claim, ``problem.status == "optimal"`` for example; None before.
+    value : float or None
+        The upper objective at the answer, in the user's sense; None before a solve.
+    solution : Solution or None
+        How the answer was found: method, history, times.
+    certificate : Certificate
+        The check of the answer; asking for it before a solve is an error that says so.
+    objective, constraints
+        The upper level as it was stated.
     followers : tuple of Lower
         The lower level as it was stated.
     lower : Lower

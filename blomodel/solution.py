@@ -57,7 +57,7 @@ class Solution:
         Each variable's value by name; empty when there is no point.
     iterate : dict of arrays
         Where the iteration itself ended, each variable by name; empty for methods that do not move one
-        point. The answer may hold another point: often the same x with the exact lower minimiser in the
+        point. The answer may be another point: often the same x with the exact lower minimiser in the
         place of y. Papers on first-order methods report this one; nothing is certified about it.
     certificate : Certificate or None
         The check of the answer.

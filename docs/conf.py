@@ -10,7 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_sphinx"))
 os.environ.setdefault("MPLBACKEND", "Agg")
-logging.getLogger("cyipopt").setLevel(logging.WARNING)  # it tells of every evaluation otherwise
+for name in ("cyipopt", "blomodel"):  # they tell of every evaluation, or of every solve
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 import blomodel as bm  # noqa: E402 - after the path is set
 
@@ -37,7 +38,10 @@ myst_heading_anchors = 3
 
 # --- The reference -------------------------------------------------------------------------------
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the types stand in the docstrings
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_use_type_comments = False
+python_maximum_signature_line_length = 88
 napoleon_use_ivar = True
 napoleon_google_docstring = False
 
@@ -64,3 +68,18 @@ html_css_files = ["blomodel.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp"
+
+# What users construct themselves; objects of other classes are returned to them.
+CONSTRUCTED = {"Lower", "Nash", "BilevelProblem", "BilevelCV", "sigmoid"}
+
+
+def hide_constructors(app, what, name, obj, options, signature, return_annotation):  # noqa: ANN001, ANN201
+    """Show the arguments of those classes only that users call."""
+    if what in ("class", "exception") and name.rpartition(".")[2] not in CONSTRUCTED:
+        return "", None
+    return None
+
+
+def setup(app):  # noqa: ANN001, ANN201
+    """Register what is told above."""
+    app.connect("autodoc-process-signature", hide_constructors)

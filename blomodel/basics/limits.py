@@ -106,12 +106,12 @@ RESCUE_UNKNOWNS = Limit(
 EVERY_SEARCH = Limit(
     30,
     "unknowns of the KKT conditions",
-    "up to it, all searches are cheap and run at once; beyond, dear ones wait while descents do well",
+    "up to it, all searches are cheap and run at once; beyond, costly ones wait while descents do well",
 )
 CHEAP_DESCENTS = Limit(
     1_000_000,
     "products in one evaluation of g",
-    "up to it, descents on phi begin at nine starts; beyond, at four, as each evaluation is dear",
+    "up to it, descents on phi begin at nine starts; beyond, at four, as each evaluation is costly",
 )
 BOTH_PATHS = Limit(
     30,
@@ -123,7 +123,9 @@ TEN_STARTS = Limit(
 )
 SIX_STARTS = Limit(10, "upper variables", "up to it, auto searches from six starts")
 THREE_STARTS = Limit(
-    30, "upper variables", "up to it, auto searches from three starts; beyond, from one, as each is dear"
+    30,
+    "upper variables",
+    "up to it, auto searches from three starts; beyond, from one: each is costly",
 )
 CONE_PROGRAM_VARIABLES = Limit(
     100,
@@ -133,7 +135,7 @@ CONE_PROGRAM_VARIABLES = Limit(
 SCANNED_WEIGHTS = Limit(
     2,
     "upper variables",
-    "up to it, lower answers at spread points choose the starts of a lower level that is dear",
+    "up to it, lower answers at spread points choose the starts of a lower level that is costly",
 )
 SAMPLED_VARIABLES = Limit(
     3,
@@ -177,7 +179,7 @@ WATCHED_POINT = Limit(
 MEASURED_GAP = Limit(
     300,
     "lower variables and rows",
-    "beyond it, the lower gap is not measured during the iterations, since a lower solve is dear",
+    "beyond it, the lower gap is not measured during the iterations, since a lower solve is costly",
 )
 
 # The lower level and its answers
@@ -197,7 +199,7 @@ SIXTEEN_LOWER_STARTS = Limit(
     100, "lower variables", "up to it, a lower level that is not convex is searched from sixteen starts"
 )
 EIGHT_LOWER_STARTS = Limit(
-    1000, "lower variables", "up to it, from eight; beyond, from four, since each local search is dear"
+    1000, "lower variables", "up to it, from eight; beyond, from four, since each local search is costly"
 )
 FITTED_MULTIPLIERS = Limit(
     1000,
@@ -395,7 +397,7 @@ FIXED_MULTIPLIERS = Limit(
 ASKED_AGAIN = Limit(
     2000,
     "lower variables and rows",
-    "beyond it, no way out to a better point is looked for, since the lower level is dear to ask",
+    "beyond it, no way out to a better point is looked for, since asking the lower level is costly",
 )
 FILTERED_CONSTRAINTS = Limit(
     60, "constraints", "beyond it, a conflict is not made irreducible, which takes a solve for each"

@@ -31,7 +31,7 @@ class Lower:
     ----------
     objective : cvxpy.Minimize or cvxpy.Maximize
     constraints : list of cvxpy constraints
-        They may hold upper variables (coupled constraints).
+        They may contain upper variables (coupled constraints).
     variables : list of cvxpy.Variable
         What the lower level decides; every other variable belongs to the upper level.
     name : str, optional

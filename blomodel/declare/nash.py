@@ -11,7 +11,7 @@ from blomodel.errors import ModelError
 class Nash:
     """Followers in equilibrium: each does its best against what the others do.
 
-    Unlike a plain list of followers, each objective and constraint may hold the other followers'
+    Unlike a plain list of followers, each objective and constraint may contain the other followers'
     variables. Of several equilibria the upper level takes the one that it likes best.
 
     Parameters

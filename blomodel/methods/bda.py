@@ -24,10 +24,13 @@ SHARES = (0.5, 0.05, 5e-3, 5e-4)  # of f in the first inner step, where none is 
 @method
 @dataclass(frozen=True, kw_only=True)
 class Bda(InnerPathMethod):
-    """Inner steps along a mixture of both levels' gradients, differentiated backwards.
+    r"""Inner steps along a mixture of both levels' gradients, differentiated backwards.
 
-    Inner step t moves y by -(a_t s_u grad_y f + (1 - a_t) s_l grad_y g) with a_t = a_0 / (t + 1), so
-    that f chooses among many lower answers. A mixture leaves y off the lower answer by about the last
+    Inner step t moves y by
+
+    .. math:: -a_t\, s_u \nabla_y f - (1 - a_t)\, s_l \nabla_y g, \quad a_t = a_0 / (t + 1),
+
+    so that f chooses among many lower answers. A mixture leaves y off the lower answer by about the last
     a_t: without a given share a_0 the method is run again, from where it ended, with smaller ones.
     """
 

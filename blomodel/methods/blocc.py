@@ -64,7 +64,7 @@ class Blocc(StopSettings):
     coupled rows, after projected gradient steps in y (momentum (t - 1)/(t + 2)), or the plain descent
     and ascent of Remark 10 with ``momentum=False``; both begin at the user's y where it is given, else
     at the lower answer, with multipliers of 0. Where its steps are not given, they are halved when too
-    long and momentum begins anew when the dual function falls.
+    long and momentum begins again when the dual function falls.
 
     ``variant="paper"`` takes the papers' constant step 1/(10 gamma) where none is given; the default
     looks for longer ones.

@@ -44,7 +44,7 @@ class Galet:
 
     N gradient steps on g(x, .) (10), T gradient steps from w = 0 on half the square of
     :math:`\nabla_y f + \nabla_{yy}^2 g\, w` (12), then a step in x along
-    :math:`\nabla_x f + \nabla_{xy}^2 g\, w` (13). The history holds R_x, R_w and R_y of (8); R_y is
+    :math:`\nabla_x f + \nabla_{xy}^2 g\, w` (13). The history has R_x, R_w and R_y of (8); R_y is
     measured against gradient steps on g(x, .) run to their end, which the PL condition makes global
     (NaN where that would take longer than the iterations themselves).
 

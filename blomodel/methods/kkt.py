@@ -33,10 +33,11 @@ def chosen_solver(run: Run, method: Any) -> None:
 @method
 @dataclass(frozen=True, kw_only=True)
 class KKT:
-    """Minimise f over the lower level's KKT conditions, complementarity relaxed to lambda s <= t.
+    r"""Minimise f over the lower level's KKT conditions, complementarity relaxed.
 
-    A large t first: there the feasible set is connected and smooth, and the local solution found is
-    often a good one. Then t goes to zero, each search starting where the last ended, and a few steps
+    The product of a multiplier :math:`\lambda` and its slack s, which must vanish, may be t at
+    first. With a large t the feasible set is connected and smooth, and the local solution found is often
+    a good one. Then t goes to zero, each search starting where the last ended, and a few steps
     on the pieces of the conditions make the end exact. A start whose first search ends where an
     earlier one did is not followed further.
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from blomodel.compiler.passes.derivatives import hessian
 from blomodel.compiler.passes.directions import Term
-from blomodel.errors import BlomodelError, LowerLevelError, ModelError
+from blomodel.errors import BlomodelError, LowerLevelError, ModelError, UnsuitableMethodWarning
 from blomodel.kernels.fields import GROWTH, N_PACE, STEP
 from blomodel.kernels.linalg import advance
 from blomodel.kernels.loops import pbgd_free as kernel
@@ -43,10 +43,6 @@ from blomodel.solvers.answer import Answer
 VERSIONS = ("inner-loop", "single-loop")
 LARGE = 0.1  # share of the slope that must not be left out
 MISSED = 0.02  # step, relative to x, that the part left out may ask for
-
-
-class UnsuitableMethodWarning(UserWarning):
-    """The method's own conditions do not hold here, and its answer may be wrong."""
 
 
 def own_sets_or_convex(run: Run, method: Any) -> None:
@@ -83,8 +79,8 @@ class PbgdFree(PenaltyMethod):
     What it leaves out, gamma times the change of g's slope, is small only where f is flat in y at the
     lower answer; the method checks that at its last point and warns.
 
-    Where lower constraints hold x, the inner-loop version is run, with y from a convex solver over Y(x),
-    and without multipliers, as in the paper. A step after which the lower level has no answer is
+    Where lower constraints contain x, the inner-loop version is run, with y from a convex solver over
+    Y(x), and without multipliers, as in the paper. A step after which the lower level has no answer is
     projected onto the x with answers; the paper supposes that all of X has them.
     """
 

@@ -68,12 +68,12 @@ class AskedProblem(StatedProblem):
         return Finding(fact.value == "smooth in y", f"{fact.value} ({fact.evidence})")
 
     def is_coupled_below(self) -> Finding:
-        """Whether a lower constraint holds an upper variable."""
+        """Whether a lower constraint contains an upper variable."""
         fact = self.structure["lower constraints with x"]
         return Finding(self.structure.is_coupled_below, f"{fact.value} ({fact.evidence})")
 
     def is_coupled_above(self) -> Finding:
-        """Whether an upper constraint holds a lower variable."""
+        """Whether an upper constraint contains a lower variable."""
         fact = self.structure["upper constraints with y"]
         return Finding(self.structure.is_coupled_above, f"{fact.value} ({fact.evidence})")
 

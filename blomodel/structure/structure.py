@@ -78,12 +78,12 @@ class Structure:
 
     @property
     def is_coupled_below(self) -> bool:
-        """Whether a lower constraint holds an upper variable."""
+        """Whether a lower constraint contains an upper variable."""
         return bool(facts.holding(self._lower_constraints, self.problem.levels.upper))
 
     @property
     def is_coupled_above(self) -> bool:
-        """Whether an upper constraint holds a lower variable."""
+        """Whether an upper constraint contains a lower variable."""
         return bool(facts.holding(self.problem.constraints, self.problem.levels.lower))
 
     @property

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from bibliography import with_links, works
+from formulas import rst_with_formulas, with_formulas
 
 import blomodel as bm
 from blomodel import errors
@@ -31,9 +33,14 @@ PAGES = Path(__file__).resolve().parents[1]
 PLACEHOLDER = re.compile(r"^\{\{ (\w+)\((.*?)\) \}\}$", re.MULTILINE)
 
 
+def escaped(text: object) -> str:
+    """Text for a cell of a Markdown table, letter by letter."""
+    return str(text).replace("|", r"\|").replace("*", r"\*").replace("_", r"\_")
+
+
 def cell(text: object) -> str:
-    """Text for a cell of a Markdown table."""
-    return " ".join(str(text).split()).replace("|", r"\|").replace("*", r"\*").replace("_", r"\_")
+    """Text for a cell of a Markdown table, its formulas set as such."""
+    return with_formulas(" ".join(str(text).split()), plain=escaped)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -67,7 +74,7 @@ def method_table() -> str:
             cell(info.assumes),
             cell(info.costs),
             cell(info.claims),
-            with_links(cell(info.reference)),
+            with_links(escaped(info.reference)),
         ]
         for info in bm.methods()
     ]
@@ -90,7 +97,7 @@ def method_facts(name: str) -> str:
         ["assumes", cell(info.assumes)],
         ["one step costs", cell(info.costs)],
         ["claims", cell(info.claims)],
-        ["reference", with_links(cell(info.reference))],
+        ["reference", with_links(escaped(info.reference))],
         *(["package", f"`{extra.how_to_install}`"] for extra in info.packages),
     ]
     return table(["", ""], facts)
@@ -98,7 +105,7 @@ def method_facts(name: str) -> str:
 
 def method_text(name: str) -> str:
     """The text that stands beside the method's code."""
-    text = inspect.cleandoc(method_classes()[name].__doc__ or "")
+    text = rst_with_formulas(inspect.cleandoc(method_classes()[name].__doc__ or ""))
     return f"```{{eval-rst}}\n{text}\n```"
 
 
@@ -167,10 +174,22 @@ def error_list() -> str:
 def status_list() -> str:
     """Every status and its meaning."""
     rows = [
-        [f"`{status}`", cell(status.meaning), "yes" if status.has_point else "no"]
+        [
+            f"[{status}](/status/{status}.md)",
+            cell(status.meaning),
+            "yes" if status.has_point else "no",
+            cell(status.next_step),
+        ]
         for status in bm.Status
     ]
-    return table(["status", "meaning", "has a certified point"], rows)
+    return table(["status", "meaning", "has a certified point", "what next"], rows)
+
+
+def status_meaning(name: str) -> str:
+    """What a status means, as the library says it, and whether there is a point."""
+    status = bm.Status(name)
+    point = "There is a certified point." if status.has_point else "There is no certified point."
+    return f"*{status.meaning[0].upper()}{status.meaning[1:]}.* {point}"
 
 
 def solver_table() -> str:
@@ -209,6 +228,51 @@ def growth_table() -> str:
     return table(["family", "size", "blomodel", "by hand", "status", "value, against by hand"], rows)
 
 
+KINDS = {
+    "market": ("linear lower level with prices, such as bids into a market", "buses x hours"),
+    "ridge": ("hyper-parameters of a smooth lower level without constraints", "features"),
+    "pricing": ("many followers, each with a small quadratic program", "followers"),
+    "controller": ("one quadratic program with constraints, such as a controller", "steps"),
+}
+BEYOND = 1.5  # times the largest measured size: as far as the last slope is trusted
+
+
+def expected_seconds(sizes: Sequence[float], seconds: Sequence[float], size: float) -> float | None:
+    """The time at a size, by straight lines on logarithmic scales; None: too far from what is known."""
+    if not sizes[0] <= size <= BEYOND * sizes[-1]:
+        return None
+    logs = np.log(sizes), np.log(seconds)
+    if size <= sizes[-1]:
+        return float(np.exp(np.interp(np.log(size), *logs)))
+    slope = (logs[1][-1] - logs[1][-2]) / (logs[0][-1] - logs[0][-2])
+    return float(seconds[-1] * (size / sizes[-1]) ** max(slope, 1.0))
+
+
+def rounded(seconds: float) -> str:
+    """A time that is known to about a digit."""
+    return f"{seconds:.1g} s" if seconds < 1 else f"{seconds:.0f} s"
+
+
+def expectation_table() -> str:
+    """What the measured growth says about 30, 100, 300 and 1000 of a kind."""
+    measured = json.loads((PAGES / "growth.json").read_text(encoding="utf-8"))
+    asked = (30, 100, 300, 1000)
+    rows = []
+    for family, (kind, unit) in KINDS.items():
+        own = [row for row in measured if row["family"] == family]
+        sizes = [float(np.prod(row["size"])) for row in own]
+        times = [expected_seconds(sizes, [row["seconds"] for row in own], size) for size in asked]
+        said = [
+            "not measured" if time is None else f"{time:.1g} s" if time < 1 else f"{time:.0f} s"
+            for time in times
+        ]
+        claims = ", ".join(f"`{status}`" for status in dict.fromkeys(row["status"] for row in own))
+        rows.append([kind, unit, *said, claims])
+    return table(
+        ["your kind of problem", "n counts", *(f"n = {size}" for size in asked), "claimed"], rows
+    )
+
+
 PARTS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
@@ -222,9 +286,11 @@ PARTS: dict[str, Callable[..., str]] = {
         limit_table,
         error_list,
         status_list,
+        status_meaning,
         solver_table,
         atom_list,
         growth_table,
+        expectation_table,
         works,
     )
 }

@@ -44,19 +44,25 @@ def draw_lower(figure: Figure) -> None:
     y = np.linspace(-0.5, 2.4, 200)
     for x, colour in ((0.25, BLUE), (0.5, GREEN), (1.0, RED)):
         allowed = y <= 1 + x / 2
-        at_fixed.plot(y, np.where(allowed, (y - 2 * x) ** 2, np.nan), color=colour, label=f"x = {x:g}")
+        at_fixed.plot(y, np.where(allowed, (y - 2 * x) ** 2, np.nan), color=colour, label=f"$x = {x:g}$")
         at_fixed.plot(y, np.where(allowed, np.nan, (y - 2 * x) ** 2), color=colour, ls=":", lw=1)
         best = answer(problem, x)
         at_fixed.plot(best, (best - 2 * x) ** 2, "o", color=colour)
-    at_fixed.set(xlabel="y", ylabel="g(x, y)", title="The follower's view", ylim=(-0.15, 2.5))
+    at_fixed.set(xlabel="$y$", ylabel="$g(x, y)$", title="The follower's view", ylim=(-0.15, 2.5))
     at_fixed.legend(frameon=False)
     grid = np.linspace(LEFT, RIGHT, 101)
     path.fill_between(grid, 1 + grid / 2, 2.4, color=ORANGE, alpha=0.25, lw=0)
-    path.text(0.15, 2.05, "not allowed: y > 1 + x/2", fontsize=9)
+    path.text(0.15, 2.05, "not allowed: $y > 1 + x/2$", fontsize=9)
     path.plot(grid, [answer(problem, x) for x in grid], color=BLACK)
     for x, colour in ((0.25, BLUE), (0.5, GREEN), (1.0, RED)):
         path.plot(x, answer(problem, x), "o", color=colour)
-    path.set(xlabel="x", ylabel="y*(x)", title="Its answer to each x", ylim=(0, 2.4), xlim=(LEFT, RIGHT))
+    path.set(
+        xlabel="$x$",
+        ylabel="$y^*(x)$",
+        title="Its answer to each $x$",
+        ylim=(0, 2.4),
+        xlim=(LEFT, RIGHT),
+    )
 
 
 def draw_reduced(figure: Figure) -> None:
@@ -71,12 +77,12 @@ def draw_reduced(figure: Figure) -> None:
     plane.plot(grid, path, color=BLACK, label="lower answers")
     plane.plot(2 / 3, 4 / 3, "*", color=RED, ms=14, label="bilevel solution")
     plane.plot(0, 1, "s", color=ORANGE, label="best without a follower", clip_on=False)
-    plane.set(xlabel="x", ylabel="y", title="Contours of f", xlim=(LEFT, RIGHT), ylim=(0, 2.4))
+    plane.set(xlabel="$x$", ylabel="$y$", title="Contours of $f$", xlim=(LEFT, RIGHT), ylim=(0, 2.4))
     plane.legend(frameon=True, framealpha=0.9, fontsize=8, loc="lower right")
     reduced.plot(grid, upper(grid, path), color=BLACK)
     reduced.plot(2 / 3, 10 / 9, "*", color=RED, ms=14)
     reduced.annotate("kink", (2 / 3, 10 / 9), (0.95, 2.2), arrowprops={"arrowstyle": "->"})
-    reduced.set(xlabel="x", ylabel="phi(x) = f(x, y*(x))", ylim=(0.8, 4.2))
+    reduced.set(xlabel="$x$", ylabel=r"$\varphi(x) = f(x, y^*(x))$", ylim=(0.8, 4.2))
     reduced.set_title("What the leader minimises")
 
 
@@ -88,10 +94,14 @@ def draw_penalty(figure: Figure) -> None:
     grid = np.linspace(LEFT, 1.6, 81)
     for gamma, colour in ((0.3, SKY), (1.0, GREEN), (3.0, ORANGE), (30.0, RED)):
         values = np.array([penalty(x, gamma) for x in grid])
-        curves.plot(grid, values, color=colour, label=f"gamma = {gamma:g}")
+        curves.plot(grid, values, color=colour, label=rf"$\gamma = {gamma:g}$")
         curves.plot(grid[values.argmin()], values.min(), "o", color=colour)
-    curves.plot(grid, [upper(x, answer(problem, x)) for x in grid], color=BLACK, ls="--", label="phi")
-    curves.set(xlabel="x", ylabel="F_gamma(x)", title="The penalty comes up from below", ylim=(0.4, 3))
+    curves.plot(
+        grid, [upper(x, answer(problem, x)) for x in grid], color=BLACK, ls="--", label=r"$\varphi$"
+    )
+    curves.set(
+        xlabel="$x$", ylabel=r"$F_\gamma(x)$", title="The penalty comes up from below", ylim=(0.4, 3)
+    )
     curves.legend(frameon=False, fontsize=8)
     weights = np.logspace(-1, 3, 9)
     found = [
@@ -99,8 +109,9 @@ def draw_penalty(figure: Figure) -> None:
     ]
     missing = np.array([10 / 9 - search.fun for search in found])
     errors.loglog(weights, missing, "o-", color=BLUE, ms=4)
-    errors.loglog(weights, missing[-1] * weights[-1] / weights, color=BLACK, ls=":", label="slope -1")
-    errors.set(xlabel="gamma", ylabel="value still missing", title="The error falls like 1/gamma")
+    errors.loglog(weights, missing[-1] * weights[-1] / weights, color=BLACK, ls=":", label="slope $-1$")
+    errors.set(xlabel=r"$\gamma$", ylabel="value still missing")
+    errors.set_title(r"The error falls like $1/\gamma$")
     errors.legend(frameon=False)
 
 
@@ -110,16 +121,16 @@ def draw_indifferent(figure: Figure) -> None:
     left, right = np.linspace(-1, 0, 2), np.linspace(0, 1, 2)
     for panel, low, high, name in (
         (answers, (1, 1), (0, 0), "lower answers"),
-        (values, left + 2, right, "f at the lower answer"),
+        (values, left + 2, right, "$f$ at the lower answer"),
     ):
         panel.plot(left, low, color=BLACK)
         panel.plot(right, high, color=BLACK)
-        panel.plot([0, 0], [0, max(low)], color=ORANGE, lw=3, label="all answers at x = 0")
-        panel.set(xlabel="x", ylabel=name, xlim=(-1, 1), ylim=(-0.15, 1.2 * max(low)))
+        panel.plot([0, 0], [0, max(low)], color=ORANGE, lw=3, label="all answers at $x = 0$")
+        panel.set(xlabel="$x$", ylabel=name, xlim=(-1, 1), ylim=(-0.15, 1.2 * max(low)))
     values.plot(0, 0, "o", color=GREEN, label="optimistic")
     values.plot(0, 2, "s", color=RED, label="pessimistic")
-    answers.set_title("g = x y on 0 <= y <= 1")
-    values.set_title("f = x + 2y")
+    answers.set_title(r"$g = x y$ on $0 \leq y \leq 1$")
+    values.set_title("$f = x + 2y$")
     values.legend(frameon=False, fontsize=8)
 
 

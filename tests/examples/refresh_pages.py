@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 
 MODULES_OF_EXTRAS = ("unopy",)
-PAIR = re.compile(r"^```python\n(.*?)^```\n(\s*)(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+FOLD = r"(?:<details>\n<summary>[^\n]*</summary>\s*)?"  # output may be folded
+PAIR = re.compile(
+    rf"^```python\n(.*?)^```\n(\s*{FOLD})(?:^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
 
 
 def refreshed(text: str) -> str:

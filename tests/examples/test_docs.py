@@ -99,3 +99,55 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr
     assert load("check_links").broken_links(tmp_path) == []
+
+
+@pytest.mark.parametrize("status", bm.Status)
+def test_each_status_has_a_page_that_says_what_to_do_next(status: bm.Status) -> None:
+    page = (DOCS / "status" / f"{status}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {status}\n") and f'status_meaning("{status}")' in page
+    assert "## What to do next\n\n- " in page
+    assert "```python" in page or status is bm.Status.INTERRUPTED, "an example that runs"
+    for linking in ("troubleshooting.md", "status/index.md"):
+        filled = parts.fill((DOCS / linking).read_text(encoding="utf-8"))
+        assert f"status/{status}.md" in filled, linking
+    assert "status/index.md" in (DOCS / "certificate.md").read_text(encoding="utf-8")
+
+
+def test_no_page_describes_a_status_that_does_not_exist() -> None:
+    described = {page.stem for page in (DOCS / "status").glob("*.md")} - {"index"}
+    assert described == {str(status) for status in bm.Status}
+
+
+RAW = re.compile(r"gamma|lambda|theta|\bphi\b|grad_|\b[A-Za-z]_[a-z]\b|\b[A-Za-z]\^|\by\*|\bf\(x")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_formulas_of_methods_are_set_as_formulas(name: str) -> None:
+    for part in (parts.method_facts(name), parts.method_settings(name)):
+        words = re.sub(r"\$[^$]*\$|`[^`]*`", "", part)
+        assert RAW.search(words) is None, words
+    text = re.sub(
+        r":math:`[^`]*`|``[^`]*``|\.\. math::(?:.|\n)*?(?=\n\S|\Z)", "", parts.method_text(name)
+    )
+    assert RAW.search(text.partition("\n")[2]) is None, text
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ("steps on f + gamma (g - v)", r"steps on $f + \gamma (g - v)$"),
+        ("of f(x, y*(x)), by y", "of $f(x, y^*(x))$, by $y$"),
+        ("min f subject to grad_y g = 0", r"min $f$ subject to $\nabla_y g = 0$"),
+        ("of order 1/gamma; a PL condition", r"of order $1/\gamma$; a PL condition"),
+        ("a user's x_1 and a file.x", "a user's $x_1$ and a file.x"),
+    ],
+)
+def test_formulas_in_plain_text_are_found(plain: str, expected: str) -> None:
+    assert load("formulas").with_formulas(plain) == expected
+
+
+def test_times_are_read_off_between_measured_sizes_and_not_far_beyond() -> None:
+    seconds = parts.expected_seconds([10.0, 1000.0], [1.0, 100.0], 100.0)
+    assert seconds == pytest.approx(10.0)
+    assert parts.expected_seconds([10.0, 1000.0], [1.0, 100.0], 5000.0) is None
+    assert "| --- |" in parts.expectation_table()

@@ -23,8 +23,10 @@ from blomodel.compiler import atoms, rules  # noqa: F401 - atoms loads the rules
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
-    [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("methods/*.md"), *DOCS.glob("course/*.md")]
+    [ROOT / "README.md", *DOCS.glob("*.md")]
+    + [page for folder in ("methods", "course", "status") for page in DOCS.glob(f"{folder}/*.md")]
 )
+FOLD = re.compile(r"<details>\n<summary>[^\n]*</summary>")  # output may be folded
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -47,7 +49,11 @@ def blocks(page: Path, fence: str = "python") -> list[Block]:
         if language == fence:
             found.append(Block(text.count("\n", 0, match.start()) + 2, body))
             end_of_python = match.end()
-        elif language == "text" and found and not text[end_of_python : match.start()].strip():
+        elif (
+            language == "text"
+            and found
+            and not FOLD.sub("", text[end_of_python : match.start()]).strip()
+        ):
             found[-1].output = body
     return found
 

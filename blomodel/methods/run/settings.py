@@ -54,7 +54,7 @@ VOCABULARY: dict[str, Word] = {
     "proximal_multiplier": Word(Kind.WEIGHT, "the same for the multipliers"),
     "multiplier_bound": Word(Kind.WEIGHT, "largest multiplier"),
     "restart": Word(
-        Kind.SWITCH, "inner loops begin anew in every iteration, not where they ended in the last one"
+        Kind.SWITCH, "inner loops begin afresh in every iteration, not where they ended in the last one"
     ),
     "settled": Word(Kind.TOLERANCE, "relative change of f at which the iteration stops"),
     "stop_at": Word(Kind.TOLERANCE, "slope at which the iteration stops"),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.errors import ModelError
-from blomodel.methods.pbgd_free import UnsuitableMethodWarning
+from blomodel.errors import ModelError, UnsuitableMethodWarning
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import Run
 from blomodel.problems.meha_paper import strongly_convex
