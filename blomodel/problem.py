@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from blomodel.basics.interrupts import Interrupts
 from blomodel.declare.followers import Lower
 from blomodel.studies.answering import AnsweringProblem
 from blomodel.text.explanation import Explanation
@@ -214,9 +215,27 @@ class BilevelProblem(AnsweringProblem):
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
+        with Interrupts() as interrupts:
+            return self._solve(
+                interrupts, method, verbose, solver, solver_opts,
+                time_limit=time_limit, max_iterations=max_iterations, tolerance=tolerance,
+                optimality_gap=optimality_gap, seed=seed, n_jobs=n_jobs, settings=settings,
+                warm_start=warm_start, callback=callback, history_every=history_every,
+            )  # fmt: skip
+
+    def _solve(
+        self,
+        interrupts: Interrupts,
+        method: str,
+        verbose: bool | int,
+        solver: str | None,
+        solver_opts: Mapping[str, Any] | None,
+        **arguments: Any,
+    ) -> float:
+        """Solve; the first Ctrl-C from here on is kept for a good moment."""
         from blomodel.methods.run.arguments import check_switch, check_verbosity
         from blomodel.solve.progress import show_progress
-        from blomodel.solve.solving import solve_problem
+        from blomodel.solve.solving import mark_interrupted, solve_problem
         from blomodel.solvers.choice import choose_solver
         from blomodel.solvers.threads import one_blas_thread
         from blomodel.studies.upper_duals import set_upper_duals
@@ -227,28 +246,23 @@ class BilevelProblem(AnsweringProblem):
             self,
             method,
             check_verbosity(verbose),
-            time_limit=time_limit,
-            max_iterations=max_iterations,
+            time_limit=arguments["time_limit"],
+            max_iterations=arguments["max_iterations"],
         )
+        check_switch("warm_start", arguments["warm_start"])
         with one_blas_thread(), shown as progress:
             value = solve_problem(
                 self,
                 method,
                 began=began,
+                interrupts=interrupts,
                 progress=progress,
-                time_limit=time_limit,
-                max_iterations=max_iterations,
-                tolerance=tolerance,
-                optimality_gap=optimality_gap,
-                seed=seed,
-                n_jobs=n_jobs,
                 choice=choice,
-                settings=settings,
-                warm_start=check_switch("warm_start", warm_start),
-                callback=callback,
-                history_every=history_every,
+                **arguments,
             )
             set_upper_duals(self)
+            if interrupts.has_come:
+                mark_interrupted(self)
             return value
 
     def plot(

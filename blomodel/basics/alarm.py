@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Protocol
 
 from blomodel.basics.deadline import Deadline
 
@@ -19,6 +20,10 @@ BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the m
 
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
+
+
+class Disturbance:
+    """Marks exceptions that come from outside in the middle of some work, which did nothing wrong."""
 
 
 @contextmanager
@@ -48,7 +53,7 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
         while not is_in_time and _sheltered[worker]:
             is_in_time = is_done.wait(BETWEEN_LOOKS)
         if not is_in_time:
-            _raise_in(worker, signal)
+            raise_in(worker, signal)
 
     watcher = threading.Thread(target=wait, daemon=True)
     watcher.start()
@@ -74,6 +79,11 @@ def enter_shelter() -> None:
     _sheltered[worker] += 1
 
 
+def is_sheltered(thread: int) -> bool:
+    """Whether a thread must not be disturbed at the moment."""
+    return bool(_sheltered[thread])
+
+
 def leave_shelter() -> None:
     """The other end of ``enter_shelter``."""
     worker = threading.get_ident()
@@ -82,12 +92,29 @@ def leave_shelter() -> None:
         _ctrl_c.release()
 
 
+def ctrl_c_came() -> None:
+    """Do what Ctrl-C does here, for a library that has kept one to itself; often KeyboardInterrupt."""
+    handler = signals.getsignal(signals.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        raise KeyboardInterrupt
+    handler(signals.SIGINT, None)
+
+
+class Receiver(Protocol):
+    """Whoever is told at once that a Ctrl-C was held back, before it is passed on."""
+
+    def take_held(self) -> None:
+        """A Ctrl-C has come."""
+
+
 class _CtrlC:
     """Ctrl-C, held back while the main thread is in a shelter."""
 
     def __init__(self) -> None:
         self.handler: Callable[[int, FrameType | None], object] | None = None
         self.has_come = False
+        self.receiver: Receiver | None = None
+        self.passing = threading.Lock()
 
     def hold(self) -> None:
         handler = signals.getsignal(signals.SIGINT)
@@ -101,7 +128,9 @@ class _CtrlC:
             self.handler = None
         if self.has_come:
             self.has_come = False
-            threading.Thread(target=_interrupt_outside, daemon=True).start()
+            if self.receiver is not None:
+                self.receiver.take_held()
+            threading.Thread(target=_interrupt_outside, args=(self.receiver,), daemon=True).start()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         is_impatient, self.has_come = self.has_come, True
@@ -112,16 +141,25 @@ class _CtrlC:
 _ctrl_c = _CtrlC()
 
 
-def _interrupt_outside() -> None:
+def pass_ctrl_c_to(receiver: Receiver | None) -> None:
+    """Tell who is to be told of a Ctrl-C that a shelter held back; nobody any more: None."""
+    with _ctrl_c.passing:
+        _ctrl_c.receiver = receiver
+
+
+def _interrupt_outside(receiver: Receiver | None) -> None:
     """Pass Ctrl-C on to the main thread as soon as it has left the compiler and what called it."""
     main = threading.main_thread().ident or 0
     # While this thread looks, the main thread stands still: what is compiled does not let go of Python.
     while _is_in_compiler(sys._current_frames().get(main)):
         time.sleep(BETWEEN_LOOKS)
-    if hasattr(signals, "pthread_kill"):
-        signals.pthread_kill(main, signals.SIGINT)  # ends a wait of the system too
-    else:
-        _thread.interrupt_main()
+    with _ctrl_c.passing:
+        if receiver is not _ctrl_c.receiver:
+            return  # who has been told of it, and has ended since
+        if hasattr(signals, "pthread_kill"):
+            signals.pthread_kill(main, signals.SIGINT)  # ends a wait of the system too
+        else:
+            _thread.interrupt_main()
 
 
 def _is_in_compiler(frame: FrameType | None) -> bool:
@@ -132,6 +170,6 @@ def _is_in_compiler(frame: FrameType | None) -> bool:
     return False
 
 
-def _raise_in(thread: int, signal: type[BaseException]) -> None:
+def raise_in(thread: int, signal: type[BaseException]) -> None:
     """Have an exception raised in a thread at its next step."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(signal))

@@ -69,7 +69,7 @@ class Listener:
     ----------
     control : Control
         How the run and its parts learn that they shall end.
-    error : Exception or None
+    error : BaseException or None
         What the callback raised.
     """
 
@@ -84,7 +84,7 @@ class Listener:
         self._progress, self._callback = progress, callback
         self._began = time.perf_counter()
         self.control = Control()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     @property
     def is_awake(self) -> bool:
@@ -134,9 +134,11 @@ class Listener:
                 isinstance(wish, bool | np.bool_) and wish
             ):  # a comparison of arrays' entries is the latter
                 self.control.stopped_by = "callback"
-        except StopRun:
+        except (StopRun, KeyboardInterrupt):
             raise
-        except Exception as error:  # the best point so far is certified before this goes on
+        except (
+            BaseException
+        ) as error:  # SystemExit too: the best point so far is certified before this goes on
             self.error = error
             self.control.stopped_by = "callback that raised"
 

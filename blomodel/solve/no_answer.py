@@ -14,6 +14,7 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
+from blomodel.basics.interrupts import Interrupts
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
@@ -129,6 +130,7 @@ def explain_coupling(
             elastic,
             "auto",
             began=time.perf_counter(),
+            interrupts=Interrupts(),  # the problem's own solve listens
             progress=None,
             time_limit=deadline.remaining,
             max_iterations=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
+PROBES, FEW_PROBES = 10, 2  # x at which the lower level is asked where no point is known; in haste
 SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
@@ -54,9 +56,10 @@ def settle(
     run: Run,
     *,
     deadline: Deadline,
-    is_interrupted: bool = False,
+    is_interrupted: Callable[[], bool] = lambda: False,
     is_explained: bool = True,
     goes_on: bool = False,
+    known: list[Best] | None = None,
 ) -> Outcome:
     """Certify the best candidate; without one that passes, find out why.
 
@@ -64,15 +67,23 @@ def settle(
     ----------
     deadline : Deadline
         After it nothing more is tried than one certificate.
+    is_interrupted : callable
+        Whether the user wants an end, asked between two parts.
     is_explained : bool
         Whether to look for the reason when there is no answer.
     goes_on : bool
         Whether to improve a point at which the certificate sees f fall.
+    known : list, optional
+        Filled with what is certified on the way, for the case that this is not waited for.
     """
-    if not run.candidates and not is_interrupted:
-        probe_lower_level(run, deadline)
+    if run.is_cut_short:
+        _look_where_it_stood(run, deadline)
+    if not run.candidates:
+        probe_lower_level(run, deadline, FEW_PROBES if is_interrupted() else PROBES)
     best = _certify_best(problem, run, deadline)
-    if is_interrupted:
+    if known is not None:
+        known.append(best)
+    if is_interrupted():
         return Outcome(Status.INTERRUPTED, *best)
     certificate, point, _ = best
     if run.is_unbounded:  # shown by the method, on points that are lower-optimal
@@ -84,6 +95,8 @@ def settle(
     way_out = _look_for_a_way_out(problem, run, point, deadline) if is_explained else None
     if way_out is None and goes_on:
         better = _improve(problem, run, best, deadline)
+        if known is not None:
+            known.append(better)
         if better is not best and is_explained and better[1] is not None:
             way_out = _look_for_a_way_out(problem, run, better[1], deadline)
         best = better
@@ -191,7 +204,18 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
     )
 
 
-def probe_lower_level(run: Run, deadline: Deadline, count: int = 10) -> None:
+def _look_where_it_stood(run: Run, deadline: Deadline) -> None:
+    """A method that was stopped in the middle may not have told where it was."""
+    if run.watched is None or run.best() is not None:
+        return
+    x, y = (np.array(part) for part in run.watched)
+    if np.all(np.isfinite(x)) and np.all(np.isfinite(y)):
+        answer, _ = run.model.solve_lower(x, run.p, y, deadline=deadline)
+        if answer.status.has_point:
+            run.propose(x, answer.y, "lower answer where the iteration stood", answer)
+
+
+def probe_lower_level(run: Run, deadline: Deadline, count: int = PROBES) -> None:
     """Ask the lower level at several x, to tell why there is no point at all."""
     center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
     for x in [center, *spread(run.model.bounds(run.p), center, count, run.seed)]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.basics.alarm import alarm
+from blomodel.basics.alarm import Disturbance, alarm
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
 from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
@@ -24,7 +25,7 @@ from blomodel.methods.run.run import Run, StopRun
 from blomodel.methods.run.stopping import stop_rule_of
 from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
-from blomodel.solve.outcome import Outcome, settle
+from blomodel.solve.outcome import Best, Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
 
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
 RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate
 COMPILE_GRACE = 0.15  # seconds after a limit that compiling may take: small models need no more
+PATIENCE = 5.0  # seconds that the certificate may take after Ctrl-C
 GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
 
 
-class TimeIsOver(StopRun):
+class TimeIsOver(Disturbance, StopRun):
     """Raised in a method that does not notice that its time is over."""
 
     def __init__(self) -> None:
@@ -50,6 +52,7 @@ def solve_problem(
     method: str,
     *,
     began: float,
+    interrupts: Interrupts,
     progress: Progress | None,
     callback: Callable[[State], object] | None = None,
     history_every: int | None = None,
@@ -94,13 +97,19 @@ def solve_problem(
         **settings,
     }
     try:
-        with alarm(limit, TimeIsOver, COMPILE_GRACE):
+        with interrupts.open(), alarm(limit, TimeIsOver, COMPILE_GRACE):
             model = problem.model
             model.compile_lower()
     except TimeIsOver:
         return _end_without_a_model(problem, method, time.perf_counter() - began, stated_settings)
+    except KeyboardInterrupt:
+        problem.forget_models()
+        return _end_without_a_model(
+            problem, method, time.perf_counter() - began, stated_settings, is_interrupted=True
+        )
     compiled = time.perf_counter()
     listener = Listener(problem, method, progress, callback)
+    interrupts.told = listener.control.stop
     run = Run(
         model=model,
         p=problem.parameter_values(),
@@ -118,17 +127,16 @@ def solve_problem(
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)
-        if time_limit is not None:
-            _keep_time(run, load=(time.perf_counter() - began) / max(time.process_time() - used, 1e-3))
         run.stop_rule = stop_rule_of(chosen)
-        is_interrupted = _run_to_the_end(chosen, run)
+        load = (time.perf_counter() - began) / max(time.process_time() - used, 1e-3)
+        _run_to_the_end(chosen, run, interrupts, load)
         listener.end(run)
         solved = time.perf_counter()
-        outcome = settle(
+        outcome = _settle(
             problem,
             run,
+            interrupts,
             deadline=limit,
-            is_interrupted=is_interrupted,
             is_explained=is_explained,
             goes_on=method == "auto",
         )
@@ -165,16 +173,19 @@ def _log_outcome(solution: Solution) -> None:
     log(logging.WARNING, "%s: %s. problem.explain() tells more.", solution.status, reason)
 
 
-def _run_to_the_end(method: Any, run: Run) -> bool:
-    """Let the method run until it ends or meets a limit; whether the user has interrupted it."""
+def _run_to_the_end(method: Any, run: Run, interrupts: Interrupts, load: float) -> None:
+    """Let the method run until it ends, meets a limit or is interrupted; see ``_keep_time``."""
     low, high = run.model.bounds(run.p)
     if np.any(low - high > run.tolerance * (1 + np.abs(high))):
         run.is_infeasible = True
         run.note("bounds on an upper variable contradict each other")
-        return False
+        return
     try:
-        with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
-            method.run(run)
+        with interrupts.open():
+            if not run.deadline.is_never:
+                _keep_time(run, load)
+            with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
+                method.run(run)
     except StopRun as stop:
         run.stopped_by = stop.reason
         run.is_cut_short = isinstance(stop, TimeIsOver)
@@ -183,19 +194,65 @@ def _run_to_the_end(method: Any, run: Run) -> bool:
     except KeyboardInterrupt:
         run.stopped_by = "user"
         run.is_cut_short = True
-        return True
-    return False
+
+
+def _settle(
+    problem: BilevelProblem,
+    run: Run,
+    interrupts: Interrupts,
+    *,
+    deadline: Deadline,
+    is_explained: bool,
+    goes_on: bool,
+) -> Outcome:
+    """Certify what was found. Ctrl-C ends what takes long, and keeps what is known by then."""
+    known: list[Best] = []
+    try:
+        with interrupts.patience(PATIENCE):
+            return settle(
+                problem,
+                run,
+                deadline=deadline,
+                is_interrupted=lambda: interrupts.has_come or run.stopped_by == "user",
+                is_explained=is_explained,
+                goes_on=goes_on,
+                known=known,
+            )
+    except CutShort:
+        run.stopped_by = "user"
+        run.is_cut_short = True
+        if known and known[-1][0] is not None:
+            return Outcome(Status.INTERRUPTED, *known[-1])
+        ranking = run.ranking()
+        if not ranking:
+            return Outcome(Status.INTERRUPTED, None, None, "")
+        run.note("the certificate was interrupted: nothing is claimed about the point")
+        point = Point(problem.chain.end.levels, ranking[0].x, ranking[0].y)
+        return Outcome(Status.INTERRUPTED, None, point, ranking[0].source)
+
+
+def mark_interrupted(problem: BilevelProblem) -> None:
+    """Say that the user has pressed Ctrl-C, also where it came after the last moment to stop."""
+    if problem.solution is not None and problem.status is not Status.INTERRUPTED:
+        problem.status = Status.INTERRUPTED
+        problem.solution = replace(problem.solution, status=Status.INTERRUPTED)
 
 
 def _end_without_a_model(
-    problem: BilevelProblem, method: str, seconds: float, settings: dict[str, Any]
+    problem: BilevelProblem,
+    method: str,
+    seconds: float,
+    settings: dict[str, Any],
+    is_interrupted: bool = False,
 ) -> float:
-    """Say that the time was over before there was anything to solve."""
-    value = _record(problem, Outcome(Status.FAILED, None, None, ""))
+    """Say that the time was over, or Ctrl-C pressed, before there was anything to solve."""
+    status = Status.INTERRUPTED if is_interrupted else Status.FAILED
+    cause = "Ctrl-C came" if is_interrupted else "the time limit was over"
+    value = _record(problem, Outcome(status, None, None, ""))
     problem.solution = Solution(
         method=method,
         value=value,
-        status=Status.FAILED,
+        status=status,
         source="",
         iterations=0,
         evaluations=0,
@@ -204,8 +261,8 @@ def _end_without_a_model(
         certify_time=0.0,
         history={},
         multipliers=[],
-        stopped_by="time limit",
-        notes=("the time limit was over before the problem was compiled",),
+        stopped_by="user" if is_interrupted else "time limit",
+        notes=(f"{cause} before the problem was compiled",),
         sign=problem.sign,
         settings=settings,
         problem=problem,
@@ -259,12 +316,17 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
     """Set values, duals, status and certificate on the user's objects; the value to report."""
     status, certificate, point = outcome.status, outcome.certificate, outcome.point
     problem.status, problem.certificate = status, certificate
-    if point is None or certificate is None:
+    if point is None or (certificate is None and status is not Status.INTERRUPTED):
         for leaf in problem.variables:
             leaf.save_value(None)
         problem.user_start.leave(problem.variables)
         return (-np.inf if status is Status.UNBOUNDED else np.inf) * problem.sign
     answer = problem.chain.invert(point)
+    if certificate is None:  # which was interrupted
+        answer.assign()
+        problem.user_start.leave(problem.variables)
+        value = problem.model.f(point.x, point.y, problem.parameter_values())[0]
+        return problem.sign * float(problem.chain.invert_value(value))
     # Where the lower answer is unique, it is reported to full accuracy.
     (answer if certificate.y is None else replace(answer, y=certificate.y)).assign()
     stated = [constraint for follower in problem.followers for constraint in follower.constraints]

@@ -9,6 +9,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.alarm import Disturbance
 from blomodel.errors import SolverError
 from blomodel.solvers.answer import Answer, InnerStatus, no_value
 from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass, QuadraticQuestion
@@ -77,9 +78,9 @@ def without_panic(work: Callable[[], Result]) -> Result:
     """
     try:
         return work()
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError | Disturbance):
+            raise
         raise ClarabelPanic(str(error) or type(error).__name__) from error
 
 

@@ -270,7 +270,10 @@ class _Callbacks:
             return
 
         def note(number: int, frame: Any) -> None:
-            self.is_interrupted = True
+            try:
+                before(number, frame)
+            except KeyboardInterrupt:
+                self.is_interrupted = True
 
         signal.signal(signal.SIGINT, note)
         try:
@@ -278,4 +281,4 @@ class _Callbacks:
         finally:
             signal.signal(signal.SIGINT, before)
         if self.is_interrupted:
-            before(signal.SIGINT, None)
+            raise KeyboardInterrupt

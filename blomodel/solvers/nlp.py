@@ -20,6 +20,7 @@ import cvxpy as cp
 import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.alarm import ctrl_c_came
 from blomodel.basics.kept_values import kept_values
 from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -108,7 +109,7 @@ class NonlinearSolver(InnerSolver):
             with self.told_of_interrupts(), _no_lost_interrupt():
                 status = self._search(problem, options)
             if status == INTERRUPTED:
-                raise KeyboardInterrupt
+                ctrl_c_came()
             meaning = _STATUS.get(status, InnerStatus.FAILED)
             if not meaning.has_point:
                 size = sum(leaf.size for leaf in leaves)
@@ -152,8 +153,11 @@ def _no_lost_interrupt() -> Iterator[None]:
     seen = []
 
     def note(number: int, frame: Any) -> None:
-        seen.append(number)
-        before(number, frame)
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            seen.append(number)
+            raise
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -12,6 +12,7 @@ import numpy as np
 import osqp
 import scipy.sparse as sp
 
+from blomodel.basics.alarm import ctrl_c_came
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
@@ -43,8 +44,9 @@ class OSQP(InnerSolver):
         else:
             self._solver.warm_start(x=np.zeros(len(q)), y=np.zeros(len(b)))
         result = self._solver.solve(raise_error=False)
-        if result.info.status_val == osqp.SolverStatus.OSQP_SIGINT:
-            raise KeyboardInterrupt  # OSQP keeps Ctrl-C to itself
+        while result.info.status_val == osqp.SolverStatus.OSQP_SIGINT:
+            ctrl_c_came()  # OSQP keeps it to itself
+            result = self._solver.solve(raise_error=False)
         iterations = int(result.info.iter)
         if result.info.status_val != osqp.SolverStatus.OSQP_SOLVED:
             return Answer.without_point(InnerStatus.FAILED, len(q), result.info.status, iterations)

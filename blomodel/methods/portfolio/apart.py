@@ -167,6 +167,21 @@ def _run_of(run: Run, part: Part) -> Run:
     return run.anew(model=part.model, start=start, progress=None)
 
 
+def _fill_up(run: Run, parts: Sequence[Part], found: Sequence[_Result], x: np.ndarray) -> None:
+    """Where only some parts have an answer, the others get the lower answer at their first x."""
+    if not any(result.x is not None for result in found):
+        return
+    first = np.zeros(x.size) if run.start is None else run.start[0]
+    rest = np.ones(x.size, dtype=bool)
+    for part, result in zip(parts, found, strict=False):
+        if result.x is not None:
+            rest[part.x] = False
+    x[rest] = np.clip(first, *run.model.bounds(run.p))[rest]
+    answer, _ = run.solve_lower(x, np.zeros(run.model.y.size))
+    if answer.status.has_point:
+        run.propose(x, answer.y, "some of the independent problems, and a first answer of the others")
+
+
 def _put_together(run: Run, parts: Sequence[Part], found: Sequence[_Result]) -> bool:
     """Propose the parts' points as one, with the sum of their bounds."""
     if any(result.is_infeasible for result in found):
@@ -181,6 +196,7 @@ def _put_together(run: Run, parts: Sequence[Part], found: Sequence[_Result]) -> 
         if result.x is not None and result.y is not None:
             x[part.x], y[part.y] = result.x, result.y
     if not has_all and known is None:
+        _fill_up(run, parts, found, x)
         return False
     if has_all and any(result.is_unbounded for result in found):
         run.is_unbounded = True

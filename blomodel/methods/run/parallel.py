@@ -91,6 +91,9 @@ def work_each(
                 work(run)
             except StopRun as stop:
                 run.stopped_by = stop.reason
+            except KeyboardInterrupt:
+                run.control.stop()  # whoever takes the findings looks at the limits then
+                run.stopped_by = "user"
             yield run.findings
         return
     joblib = load_joblib(n_jobs)

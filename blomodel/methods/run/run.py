@@ -85,6 +85,10 @@ class Control:
 
     stopped_by: str | None = None
 
+    def stop(self) -> None:
+        """The user wants an end."""
+        self.stopped_by = self.stopped_by or "user"
+
 
 @dataclass(kw_only=True)
 class Findings:
