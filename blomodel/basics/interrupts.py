@@ -74,7 +74,7 @@ class Interrupts:
 
     @contextmanager
     def patience(self, seconds: float) -> Iterator[None]:
-        """A part of the work that may go on for so many seconds after Ctrl-C; then CutShort is raised."""
+        """A part of the work that may take so many seconds after Ctrl-C; then CutShort is raised."""
         worker, has_ended = threading.get_ident(), threading.Event()
         waiting: list[threading.Thread] = []
 

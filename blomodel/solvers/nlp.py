@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 
-from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.alarm import ctrl_c_came
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
 from blomodel.solvers.answer import Answer, InnerStatus

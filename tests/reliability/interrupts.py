@@ -1,7 +1,7 @@
 """Ctrl-C at random moments of solves of every kind: what is left behind?
 
-Signals are real ones, sent by another thread while ``solve()`` is at work: compiling the model, running a
-method, certifying. A second part starts processes whose kernels are not compiled yet, and sends the
+Signals are real ones, sent by another thread while ``solve()`` is at work: compiling the model, running
+a method, certifying. A second part starts processes whose kernels are not compiled yet, and sends the
 signal from outside. Whatever Ctrl-C leaves is judged here, not by blomodel:
 
 - *lost*: no point, though the run had kept one that it found acceptable;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +17,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
+from blomodel.methods.run.findings import Candidate, Control, Findings, Standing
 from blomodel.methods.run.stopping import StopRule
 from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.model.model import Model
@@ -32,85 +32,12 @@ BOUND_SLACK = 1e-8  # relative: what tolerances of linear and convex programs ma
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
-def _empty_history() -> dict[str, list[float]]:
-    return defaultdict(list)
-
-
 class StopRun(Exception):  # a signal, not an error
     """Raised inside a method when a limit is reached; the candidates found so far are kept."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A point that a method proposes, measured with the method's own functions."""
-
-    x: np.ndarray
-    y: np.ndarray
-    value: float  # upper objective, minimised
-    violation: float  # largest violation of any row, relative to the size of the point
-    gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
-    bias: float  # what gap and violation may have bought in the upper objective
-    source: str
-    family: str = ""  # of the step of a portfolio that found it
-
-    @property
-    def cautious_value(self) -> float:
-        """The value, less what may come from not being quite feasible or lower-optimal."""
-        return self.value + self.bias
-
-    @property
-    def error(self) -> float:
-        """How far the point is from being bilevel feasible."""
-        return max(self.violation, self.gap)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How far a run has come: what is shown while it goes on."""
-
-    value: float | None  # of the best acceptable point
-    bound: float  # no feasible point has a smaller upper objective
-    activity: str  # what is being tried
-    best: Candidate | None = None  # that point
-    model: Model | None = None  # whose point it is
-
-
-@dataclass
-class Control:
-    """A word from outside that ends a run and all its parts."""
-
-    stopped_by: str | None = None
-
-    def stop(self) -> None:
-        """The user wants an end."""
-        self.stopped_by = self.stopped_by or "user"
-
-
-@dataclass(kw_only=True)
-class Findings:
-    """What a method leaves behind."""
-
-    iterations: int = 0
-    evaluations: int = 0
-    history: dict[str, list[float]] = field(default_factory=_empty_history)
-    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
-    path_below: list[np.ndarray | None] = field(default_factory=list)  # y, where every step is asked for
-    candidates: list[Candidate] = field(default_factory=list)
-    bound: float = -np.inf  # no feasible point has a smaller upper objective
-    bound_source: str = ""
-    bound_slack: float = 0.0  # relative: what was taken off for the tolerances of what computed it
-    notes: list[str] = field(default_factory=list)
-    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
-    is_infeasible: bool = False
-    is_unbounded: bool = False
-    stopped_by: str | None = None
-    diverged_at: int | None = None  # iterations after which the method's own point was seen to run away
-    is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own
-    inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
 
 
 @dataclass

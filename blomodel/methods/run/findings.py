@@ -1,0 +1,84 @@
+"""What a run leaves behind: candidate points, bounds, history, remarks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blomodel.model.model import Model
+from blomodel.solvers.answer import InnerStatus
+
+
+def _empty_history() -> dict[str, list[float]]:
+    return defaultdict(list)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A point that a method proposes, measured with the method's own functions."""
+
+    x: np.ndarray
+    y: np.ndarray
+    value: float  # upper objective, minimised
+    violation: float  # largest violation of any row, relative to the size of the point
+    gap: float  # g(x, y) - v(x), relative to 1 + |v(x)|
+    bias: float  # what gap and violation may have bought in the upper objective
+    source: str
+    family: str = ""  # of the step of a portfolio that found it
+
+    @property
+    def cautious_value(self) -> float:
+        """The value, less what may come from not being quite feasible or lower-optimal."""
+        return self.value + self.bias
+
+    @property
+    def error(self) -> float:
+        """How far the point is from being bilevel feasible."""
+        return max(self.violation, self.gap)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a run has come: what is shown while it goes on."""
+
+    value: float | None  # of the best acceptable point
+    bound: float  # no feasible point has a smaller upper objective
+    activity: str  # what is being tried
+    best: Candidate | None = None  # that point
+    model: Model | None = None  # whose point it is
+
+
+@dataclass
+class Control:
+    """A word from outside that ends a run and all its parts."""
+
+    stopped_by: str | None = None
+
+    def stop(self) -> None:
+        """The user wants an end."""
+        self.stopped_by = self.stopped_by or "user"
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """What a method leaves behind."""
+
+    iterations: int = 0
+    evaluations: int = 0
+    history: dict[str, list[float]] = field(default_factory=_empty_history)
+    path: list[np.ndarray | None] = field(default_factory=list)  # x at each step, where it is known
+    path_below: list[np.ndarray | None] = field(default_factory=list)  # y, where every step is asked for
+    candidates: list[Candidate] = field(default_factory=list)
+    bound: float = -np.inf  # no feasible point has a smaller upper objective
+    bound_source: str = ""
+    bound_slack: float = 0.0  # relative: what was taken off for the tolerances of what computed it
+    notes: list[str] = field(default_factory=list)
+    tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
+    is_infeasible: bool = False
+    is_unbounded: bool = False
+    stopped_by: str | None = None
+    diverged_at: int | None = None  # iterations after which the method's own point was seen to run away
+    is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own
+    inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
