@@ -30,6 +30,7 @@ from blomodel.model.model import Model
 from blomodel.solvers.complementarity import (
     ComplementarityQP,
     ComplementarityStatus,
+    affordable_nodes,
     solve_globally,
 )
 
@@ -38,7 +39,6 @@ NEARLY = 1e-2  # relative slope below which a Newton step may show that nothing 
 GAIN = 1e-6  # relative; what a Newton step may gain at a local optimum
 SOLVED = 1e-5  # residual of the optimality conditions, relative to their terms
 NODES = 500  # of the tree over the weak pairs
-SECONDS = 2.0  # for it
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def _smallest_on_pieces(directions: Directions, deadline: Deadline) -> tuple[flo
         rows=np.arange(n_weak),
         columns=directions.columns,
     )
-    result = solve_globally(problem, node_limit=NODES, deadline=deadline.earlier(SECONDS))
+    result = solve_globally(problem, node_limit=affordable_nodes(problem, NODES), deadline=deadline)
     if result.status is not ComplementarityStatus.OPTIMAL or result.z is None:
         return None
     return max(0.0, -float(result.value)), result.z

@@ -17,12 +17,12 @@ from blomodel.certification.surroundings import Surroundings
 from blomodel.solvers.complementarity import (
     ComplementarityQP,
     ComplementarityStatus,
+    affordable_nodes,
     solve_globally,
 )
 
 RADIUS = 1e-3  # of the box, relative to the point
 NODES = 2000  # of the tree
-SECONDS = 4.0  # for it
 SURE = 1e-2  # least multiplier, relative, of a row that presses whatever the multipliers
 
 
@@ -84,7 +84,7 @@ def smallest_slope_of_all(here: Surroundings, deadline: Deadline) -> float | Non
         rows=np.arange(len(pairs)),
         columns=n_x + n_y + pairs,
     )
-    result = solve_globally(problem, node_limit=NODES, deadline=deadline.earlier(SECONDS))
+    result = solve_globally(problem, node_limit=affordable_nodes(problem, NODES), deadline=deadline)
     if result.status is not ComplementarityStatus.OPTIMAL or result.z is None:
         return None
     return max(0.0, -float(result.value))

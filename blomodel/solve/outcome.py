@@ -36,7 +36,8 @@ EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
 PROBES, FEW_PROBES = 10, 2  # x at which the lower level is asked where no point is known; in haste
-SHORT = 0.3  # seconds that the search for a way out may take, or a part of what the method took
+ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
+SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
 
@@ -263,9 +264,10 @@ def _look_for_a_way_out(
         tolerance=run.tolerance,
         violation=run.violation,
         optimistic_value=optimistic_value,
-        deadline=deadline.earlier(max(SHORT, 0.05 * run.elapsed)),
+        deadline=deadline,
         describe=lambda direction: describe_direction(problem, point.x, direction),
         least=max(run.bound, run.least_value),
+        most=max(ASKED_AT_LEAST, SHARE_OF_ASKED * run.evaluations),
     )
     return looked.look()
 

@@ -72,9 +72,11 @@ class Attainment:
         deadline: Deadline,
         describe: Callable[[np.ndarray], str],
         least: float = -np.inf,
+        most: float = np.inf,
     ) -> None:
         self.describe = describe  # a direction of x, in the user's words
         self.least = least  # what f cannot fall below by its formula
+        self.left = most  # how often the lower level may still be asked
         self.model, self.p, self.x, self.y = model, p, x, y
         self.sign = sign  # +1 when the user minimises, for the text
         self.tolerance, self.violation, self.deadline = tolerance, violation, deadline
@@ -82,11 +84,11 @@ class Attainment:
         self.value = float(model.f(x, y, p)[0])
 
     def look(self) -> WayOut | None:
-        """The first way out that is found; None when there is none, or time is over."""
+        """The first way out that is found; None when there is none, or the effort is used up."""
         if not self.model.is_convex_below:
             return None  # answers from local searches would prove nothing
         for direction in self._rays():
-            if self.deadline.is_over:
+            if self.deadline.is_over or self.left <= 0:
                 return None
             found = self._along(direction)
             if found is not None:
@@ -109,6 +111,7 @@ class Attainment:
 
     def _evaluate(self, x: np.ndarray) -> Evaluation:
         model, p = self.model, self.p
+        self.left -= 1
         answer, is_proven = model.solve_lower(x, p, self.y, deadline=self.deadline)
         if not (answer.status.has_point and is_proven):
             return np.inf, self.y
@@ -160,7 +163,7 @@ class Attainment:
         near_high = np.abs(self.x - high) <= NEAR * (1 + np.abs(self.x))
         end = np.where(near_low, low, np.where(near_high, high, self.x))
         gap = np.abs(end - self.x)
-        if not np.any(gap > 0) or self.deadline.is_over:
+        if not np.any(gap > 0) or self.deadline.is_over or self.left <= 0:
             return None  # the point lies on the bounds itself, or far from them
         away = np.where(near_low, 1.0, np.where(near_high, -1.0, 0.0))
         at_end, _ = self._evaluate(end)

@@ -44,12 +44,24 @@ __all__ = [
     "ComplementarityQP",
     "ComplementarityResult",
     "ComplementarityStatus",
+    "affordable_nodes",
     "piece_multipliers",
     "solve_globally",
     "solve_locally",
 ]
 
+NODE_ENTRIES = 5e5  # nonzeros of all nodes together in a tree that is only a step of something else
+NODES_AT_LEAST = 30
 ACCEPTED_VIOLATION = 1e-6  # relative; an incumbent that violates more is not taken
+
+
+def affordable_nodes(problem: ComplementarityQP, most: int) -> int:
+    """Nodes of a tree that is only a step of something else: fewer where each takes longer.
+
+    Counted, not timed, so that answers do not depend on the machine.
+    """
+    size = len(problem.q) + problem.A_eq.nnz + problem.A_in.nnz
+    return int(np.clip(NODE_ENTRIES / max(size, 1), NODES_AT_LEAST, most))
 
 
 def solve_globally(

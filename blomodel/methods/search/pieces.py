@@ -21,6 +21,7 @@ from blomodel.reformulations.forms.pieces import (
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.complementarity import (
     ComplementarityResult,
+    affordable_nodes,
     piece_multipliers,
     solve_globally,
     solve_locally,
@@ -29,6 +30,7 @@ from blomodel.solvers.complementarity import (
 PRESSING = 1e-5  # relative: multipliers above it belong to rows that hold at every minimiser
 HELD = 1e-6  # relative: least curvature or pressure in a direction that leaves no choice
 TINY = 1e-300
+NODES_OF_A_STEP = 300  # of the tree over the pieces around a point
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
 
 
@@ -299,7 +301,10 @@ def _solve_pieces(run: Run, pieces: PieceModel, multipliers: np.ndarray) -> Comp
     here = pieces.join(np.zeros(pieces.n_x), np.zeros(pieces.n_y), multipliers)
     if limits.TREE_PAIRS_OF_A_STEP.allows(n_pairs):
         return solve_globally(
-            pieces.qp, incumbent=here, node_limit=300, deadline=run.deadline.earlier(1.0)
+            pieces.qp,
+            incumbent=here,
+            node_limit=affordable_nodes(pieces.qp, NODES_OF_A_STEP),
+            deadline=run.deadline,
         )
     return solve_locally(pieces.qp, here, deadline=run.deadline)
 
