@@ -29,7 +29,7 @@ from ..projection import project
 
 @compiled
 def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, y, amounts, pace, work):
-    """Do n iterations of Algorithm 3; returns the largest entry of the last projected slope in x.
+    """Do n iterations of Algorithm 3; returns the largest entry of the last projected slope.
 
     penalised: g_y + w f_y at the points x, y. upper: f_x at the points x, y.
     """
@@ -53,4 +53,6 @@ def pbgd_free(n, penalised, upper, weights, x_set, y_set, penalty, settings, x, 
         step = advance(eta, pace, evaluate(upper), x, old_x, old_slope)
         project(x_set, x)
         residual = move_size(x, old_x, step)
+        if tolerance == 0.0:  # y is followed, not found: x may rest at an edge of X while y still moves
+            residual = max(residual, move_size(y, old_y, step_y))
     return residual

@@ -1,0 +1,8 @@
+"""The twins lie beside the tests that compare with them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
