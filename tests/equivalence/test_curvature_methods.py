@@ -14,9 +14,7 @@ N = 50
 @pytest.mark.parametrize(("inner", "shadow", "rho"), [(1, 1, 0.1), (5, 50, 0.1)])
 def test_galet(make, inner, shadow, rho):
     t = make()
-    found = t.iterates(
-        "galet", N, alpha=0.1, beta=0.5, rho=rho, N=inner, T=shadow, variant="paper"
-    )
+    found = t.iterates("galet", N, alpha=0.1, beta=0.5, rho=rho, N=inner, T=shadow, variant="paper")
     wanted, measures = twins.galet(t, N, 0.1, 0.5, rho, inner, shadow)
     same(found, wanted)
     history = t.problem.solution.history
@@ -34,7 +32,9 @@ def test_galet_with_the_numbers_of_appendix_g():
 def test_galet_with_the_shortcut(make):
     """On strongly convex lower levels; on its own example it diverges, as the paper says it must."""
     t = make()
-    found = t.iterates("galet", N, alpha=0.1, beta=0.3, rho=0.3, N=2, T=5, variant="paper", shortcut=True)
+    found = t.iterates(
+        "galet", N, alpha=0.1, beta=0.3, rho=0.3, N=2, T=5, variant="paper", shortcut=True
+    )
     same(found, twins.galet(t, N, 0.1, 0.3, 0.3, 2, 5, is_shortcut=True)[0])
 
 
@@ -62,9 +62,7 @@ def test_perturbed_gd_with_a_rho_of_one_s_own(make):
     def rho(x, y):
         return float(np.sum(t.g_y(x, y) ** 2))  # h itself: exponential decay
 
-    found = t.iterates(
-        "perturbed-gd", N, alpha=0.5, gamma=0.004, start_accuracy=1e12, rate_function=rho
-    )
+    found = t.iterates("perturbed-gd", N, alpha=0.5, gamma=0.004, start_accuracy=1e12, rate_function=rho)
     same(found, twins.perturbed_gd(t, N, 0.004, 0.5, rho)[0])
 
 

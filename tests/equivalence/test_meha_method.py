@@ -21,7 +21,9 @@ MAKE = {
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_constant_steps_and_a_weight_that_grows(make):
     t = make()
-    found = t.iterates("meha", N, variant="paper", alpha=0.1, beta=0.2, eta=0.25, gamma=4.0, c=2.0, p=0.49)
+    found = t.iterates(
+        "meha", N, variant="paper", alpha=0.1, beta=0.2, eta=0.25, gamma=4.0, c=2.0, p=0.49
+    )
     same(
         found,
         meha(t, N, lambda k: 0.1, lambda k: 0.2, lambda k: 0.25, 4.0, lambda k: 2.0 * (k + 1) ** 0.49),

@@ -52,7 +52,9 @@ def test_jnt_pbgd(make, radius, name):
 @pytest.mark.parametrize("inner", [1, 5])
 def test_alt_pbgd(make, radius, inner):
     t = make(radius)
-    found = t.iterates("alt-pbgd", N, variant="paper", gamma=10.0, eta=0.05, step_y=0.3, inner_steps=inner)
+    found = t.iterates(
+        "alt-pbgd", N, variant="paper", gamma=10.0, eta=0.05, step_y=0.3, inner_steps=inner
+    )
     same(found, twins.alt_pbgd(t, N, 0.05, 0.3, 10.0, inner))
 
 
@@ -82,7 +84,12 @@ def test_pbgd_free_with_inner_steps(make, radius):
 @pytest.mark.parametrize("make", [quadratic, logistic])
 @pytest.mark.parametrize(
     ("settings", "sees_old"),
-    [({}, False), ({"slope_at": "old"}, True), ({"variant": "paper"}, True), ({"slope_at": "new"}, False)],
+    [
+        ({}, False),
+        ({"slope_at": "old"}, True),
+        ({"variant": "paper"}, True),
+        ({"slope_at": "new"}, False),
+    ],
 )
 def test_pbgd_free_in_a_single_loop(make, settings, sees_old):
     t = make(0.6)

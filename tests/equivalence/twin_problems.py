@@ -41,7 +41,9 @@ class Twin:
 
     def iterates(self, method: str, n: int = 50, **settings: object) -> tuple[Array, Array]:
         """The library's x and y after each of n iterations."""
-        self.x.value, self.y.value = (np.reshape(s, v.shape) for s, v in zip(self.start, (self.x, self.y), strict=True))
+        self.x.value, self.y.value = (
+            np.reshape(s, v.shape) for s, v in zip(self.start, (self.x, self.y), strict=True)
+        )
         self.problem.solve(
             method=method,
             max_iterations=n,
@@ -188,5 +190,7 @@ def same(found: tuple[Array, Array], wanted: tuple[Array, Array], tolerance: flo
     for name, ours, theirs in zip("xy", found, wanted, strict=True):
         scale = 1 + np.abs(theirs).max()
         assert np.isfinite(theirs).all()
-        assert np.abs(theirs[-1] - theirs[0]).max() > 1e-6, f"{name} does not move: this compares nothing"
+        assert np.abs(theirs[-1] - theirs[0]).max() > 1e-6, (
+            f"{name} does not move: this compares nothing"
+        )
         assert np.abs(ours - theirs).max() <= tolerance * scale, name

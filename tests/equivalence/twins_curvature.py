@@ -132,7 +132,7 @@ def gradient_path(t: Twin, x: Array, y: Array, beta: float, inner: int) -> list[
 
 
 def rhg(t: Twin, n: int, alpha: float, beta: float, inner: int, restart: bool) -> Path:
-    """Franceschi et al. (2017), Algorithm 1 (Reverse-HG): the inner steps begin at y_0, or at the last y."""
+    """Franceschi et al. (2017), Algorithm 1 (Reverse-HG): inner steps from y_0, or from the last y."""
     x, first = t.start
     y = first
     points = []
@@ -145,7 +145,7 @@ def rhg(t: Twin, n: int, alpha: float, beta: float, inner: int, restart: bool) -
 
 
 def iaptt(t: Twin, n: int, alpha: float, alpha_z: float, beta: float, inner: int) -> Path:
-    """Liu, Liu, Zeng and Zhang (2021), IAPTT-GM: the start z is learned, the worst inner point counts."""
+    """Liu, Liu, Zeng and Zhang (2021), IAPTT-GM: a start z is learned, the worst point counts."""
     x, z = t.start
     points = []
     for _ in range(n):
