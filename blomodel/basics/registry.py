@@ -32,6 +32,10 @@ class Registry(Generic[Entry]):
         Raised for a name that nothing is registered under.
     """
 
+    word: str
+    packages: tuple[str, ...]
+    error: type[BlomodelError]
+
     def __init__(self, word: str, packages: tuple[str, ...], error: type[BlomodelError]) -> None:
         self.word, self.packages, self.error = word, packages, error
         self._entries: dict[str, Entry] = {}

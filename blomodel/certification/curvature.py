@@ -57,6 +57,9 @@ class Growth:
 class Curvature:
     """The reduced Hessian of the Lagrangian that belongs to a level."""
 
+    directions: Directions
+    level: Level
+
     def __init__(self, directions: Directions, level: Level) -> None:
         self.directions, self.level = directions, level
         here = directions.around

@@ -22,6 +22,9 @@ class TapeBuilder:
     emitted once; instructions on constants are carried out at once.
     """
 
+    input_names: tuple[str, ...]
+    input_sizes: tuple[int, ...]
+
     def __init__(self, input_names: Sequence[str], input_sizes: Sequence[int]) -> None:
         self.input_names = tuple(input_names)
         self.input_sizes = tuple(input_sizes)

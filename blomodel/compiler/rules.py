@@ -31,6 +31,11 @@ _SPARSE_FROM, _SPARSE_SHARE, _SPARSE_SHARE_OF_MANY = 256, 0.25, 0.05
 class Operand:
     """The value of a sub-expression: a constant known now, or a node of the tape."""
 
+    builder: TapeBuilder
+    shape: tuple[int, ...]
+    value: Any
+    size: int
+
     def __init__(
         self, builder: TapeBuilder, shape: tuple[int, ...], value: Any = None, node: int = -1
     ) -> None:
@@ -124,6 +129,9 @@ def rule(*atoms: type, **traits: Any) -> Callable[[Rule], Rule]:
 
 class Lowering:
     """One walk over expressions; rules use its builder and its helpers."""
+
+    blocks: list[Block]
+    builder: TapeBuilder
 
     def __init__(self, blocks: Iterable[Block]) -> None:
         self.blocks = list(blocks)

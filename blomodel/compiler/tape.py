@@ -55,6 +55,8 @@ def unknown_instruction(opcode: int, where: str) -> UnknownInstructionError:
 class SparseMatrix:
     """A constant matrix by rows; it keeps its transpose, which the adjoint needs."""
 
+    shape: Any
+
     def __init__(self, matrix: Any) -> None:
         rows = sp.csr_array(matrix)
         rows.sum_duplicates()

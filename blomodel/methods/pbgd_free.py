@@ -286,6 +286,11 @@ class CoupledFree:
         Steps that left the x with lower answers and were projected onto them.
     """
 
+    run: Run
+    n_returns: int
+    x: np.ndarray
+    y: np.ndarray
+
     def __init__(self, run: Run) -> None:
         self.run, self.n_returns = run, 0
         self.x, self.y = (np.array(part, dtype=float) for part in first_point(run))

@@ -23,6 +23,9 @@ BATCH = 50  # points that count as one step of the history
 class Search:
     """Evaluates f(x, y(x)) point by point and remembers the best allowed points."""
 
+    run: Run
+    name: str
+
     def __init__(self, run: Run, name: str) -> None:
         self.run, self.name = run, name
         self.best: list[Found] = []

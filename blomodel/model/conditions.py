@@ -105,6 +105,11 @@ class Conditions(ABC):
 class MultipliersBesideY(Conditions):
     """The multipliers of all lower rows are unknowns, inequalities first."""
 
+    n_multipliers: int
+    n_equations: int
+    rows: Array
+    columns: Array
+
     multipliers_are_unknowns = True
 
     def __init__(self, model: Model) -> None:
@@ -152,6 +157,9 @@ class MultipliersBesideY(Conditions):
 
 class MultipliersWithinY(Conditions):
     """The multipliers of the lower level are entries of y, and stationarity is among its rows."""
+
+    rows: Array
+    columns: Array
 
     multipliers_are_unknowns = False
     n_multipliers = 0

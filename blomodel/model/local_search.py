@@ -15,6 +15,7 @@ from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 
 if TYPE_CHECKING:
+    from blomodel.compiler.tape import Tape
     from blomodel.model.multistart import MultistartLower
     from blomodel.model.rows import Rows
 
@@ -38,6 +39,21 @@ class LocalSearch:
     is_cut : bool
         Whether a search ended because it was long and the deadline over, so that its end says nothing.
     """
+
+    objective: Tape
+    slope: Tape
+    x: np.ndarray
+    p: np.ndarray
+    weight: float
+    accuracy: float
+    deadline: Deadline
+    is_cut: bool
+    free: np.ndarray
+    base: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    kinds: tuple[Rows, Rows]
+    general: list[np.ndarray]
 
     def __init__(
         self,

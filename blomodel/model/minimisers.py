@@ -32,6 +32,9 @@ class ChoiceAmongMinimisers:
         Of the objective, besides those of the model.
     """
 
+    further: list[Constraint]
+    parameters: tuple[cp.Parameter, ...]
+
     def __init__(
         self,
         model: Model,

@@ -95,6 +95,13 @@ class MultistartLower:
         What to minimise; g by default.
     """
 
+    model: Model
+    reason: str
+    seed: int
+    objective: Tape
+    n: int
+    slope: Tape
+
     kind = "nonconvex"
     served_by = "local searches from many starts"
 

@@ -40,6 +40,12 @@ class Oracle:
         g without the part that a prox handles; g itself by default.
     """
 
+    model: Model
+    p: np.ndarray
+    g_tape: Tape
+    n_x: int
+    n_y: int
+
     def __init__(self, model: Model, p: np.ndarray, smooth_g: Tape | None = None) -> None:
         self.model, self.p = model, p
         self.g_tape = model.g if smooth_g is None else smooth_g

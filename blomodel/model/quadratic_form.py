@@ -20,6 +20,9 @@ FULL = 0.2  # share of nonzeros from which the Hessian is kept as a plain matrix
 class QuadraticForm:
     """c + q'z + z'Qz/2 with z = (x, y), in place of a tape of (x, y, p)."""
 
+    q: np.ndarray
+    constant: float
+
     def __init__(self, value: Tape, gradient: Tape, p: np.ndarray) -> None:
         self._value, self._gradient, self._p = value, gradient, p
         sizes = [value.input_size(name) for name in ("x", "y")]
@@ -28,7 +31,7 @@ class QuadraticForm:
         self.q = gradient(*origin, p)
         self.constant = float(value(*origin, p)[0])
         nonzeros = self.Q.nnz
-        self.is_worth_it = value.n_products > WORTH * nonzeros
+        self.is_worth_it: bool = value.n_products > WORTH * nonzeros
         if nonzeros > FULL * sum(sizes) ** 2:
             self.Q = self.Q.toarray()
 

@@ -30,6 +30,9 @@ class SimplerSizes:
     x_bounds : tuple of arrays
     """
 
+    blocks: Sequence[Block]
+    x_bounds: tuple[np.ndarray, np.ndarray]
+
     def __init__(self, blocks: Sequence[Block], x_bounds: tuple[np.ndarray, np.ndarray]) -> None:
         self.blocks, self.x_bounds = blocks, x_bounds
 

@@ -76,6 +76,9 @@ class _ClarabelInterface(CLARABEL):
 class _Selection:
     """A linear map each of whose outputs is one input times a number."""
 
+    positions: np.ndarray
+    factors: np.ndarray
+
     def __init__(self, positions: np.ndarray, factors: np.ndarray) -> None:
         self.positions, self.factors = positions, factors
 
@@ -85,6 +88,11 @@ class _Selection:
 
 class ConeData:
     """cvxpy's constant maps from parameters to Clarabel's data, and from its answer back."""
+
+    blank: np.ndarray
+    cones: list[Cone]
+    y: _Selection
+    duals: _Selection
 
     def __init__(
         self,
@@ -97,8 +105,9 @@ class ConeData:
             _ClarabelInterface(), ignore_dpp=ignore_dpp, solver_opts={}
         )
         program = data[names.PARAM_PROB]
-        self.n, self.m = program.x.size, data[names.A].shape[0]
-        self.columns = {
+        self.n: int = program.x.size
+        self.m: int = data[names.A].shape[0]
+        self.columns: dict[Any, slice] = {
             key: slice(column, column + program.param_id_to_size[key])
             for key, column in program.param_id_to_col.items()
             if key in program.param_id_to_size

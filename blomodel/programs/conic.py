@@ -43,6 +43,15 @@ Pair = tuple[np.ndarray, np.ndarray]  # y and multipliers
 class ConicProgram:
     """min_y sum_k weights_k terms_k(x, y) s.t. constraints, for anything convex at fixed x."""
 
+    lagrangian: Lagrangian
+    name: str
+    n: int
+    is_smooth: bool
+    hoister: Hoister
+    objective: WeightedObjective
+    constraints: list[Constraint]
+    problem: cp.Problem
+
     def __init__(
         self,
         lagrangian: Lagrangian,

@@ -64,10 +64,13 @@ class Hoister:
         Bounds on x, which decide signs such as that of ``2 + cos(x)``.
     """
 
+    blocks: tuple[Block, ...]
+    points: list[np.ndarray]
+
     def __init__(self, blocks: Sequence[Block], x_bounds: tuple[np.ndarray, np.ndarray]) -> None:
         self.blocks = tuple(blocks)
         self.x_bounds = x_bounds
-        self.y = {
+        self.y: dict[int, cp.Variable] = {
             leaf.id: _SignedVariable(leaf.shape, leaf.name(), leaf.is_nonneg(), leaf.is_nonpos())
             for leaf in blocks[1].leaves
         }

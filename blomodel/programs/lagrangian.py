@@ -58,6 +58,15 @@ class Lagrangian:
     multiplies its negative (x >= 0 and the other cones).
     """
 
+    n_terms: int
+    blocks: tuple[Block, ...]
+    is_polyhedral_form: bool
+    slices: list[slice[int, int, Any]]
+    n_rows: int
+    signs: np.ndarray
+    equality: np.ndarray
+    terms: Tape
+
     def __init__(
         self,
         terms: Sequence[cp.Expression],

@@ -49,6 +49,10 @@ class Lifting:
         no variable that comes later in the list.
     """
 
+    y: Block
+    terms: list[cp.Expression]
+    constraints: list[Constraint]
+
     def __init__(
         self,
         terms: Sequence[cp.Expression],

@@ -32,6 +32,11 @@ class WeightedObjective:
     parameters would have to be canonicalised again at each x.
     """
 
+    hoister: Hoister
+    name: str
+    n: int
+    expression: cp.Expression
+
     def __init__(self, hoister: Hoister, terms: Sequence[cp.Expression], name: str) -> None:
         self.hoister, self.name = hoister, name
         self.n = hoister.blocks[1].size

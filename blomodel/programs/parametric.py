@@ -46,6 +46,13 @@ class ParametricProgram:
         Why it is of this kind.
     """
 
+    x: Block
+    y: Block
+    p: Block
+    name: str
+    lagrangian: Lagrangian
+    kind: str
+
     def __init__(
         self,
         terms: Sequence[cp.Expression],

@@ -37,6 +37,11 @@ CANCELLED = 1e-4  # of its parts: a smaller value has lost too many digits
 class QuadraticProgram:
     """min_y sum_k weights_k (.5 y'Q_k y + q_k'y + r_k) s.t. Ay <= b; all but y depends on x, p."""
 
+    lagrangian: Lagrangian
+    term_expressions: list[cp.Expression]
+    name: str
+    n: int
+
     def __init__(
         self,
         lagrangian: Lagrangian,

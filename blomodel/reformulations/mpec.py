@@ -74,6 +74,15 @@ class LowerConditions:
         t, the largest product of a multiplier and its slack.
     """
 
+    variables: tuple[cp.Variable, ...] | tuple[cp.Variable | cp.Parameter, ...]
+    substitute: Substitution
+    lower_variables: tuple[cp.Expression | Constraint, ...]
+    relaxation: cp.Parameter
+    smooth: SmoothParts
+    objective: Any
+    rows: list[LowerRow]
+    stationarity: list[tuple[cp.Expression | Constraint, cp.Expression]]
+
     def __init__(self, model: Model, variables: Sequence[cp.Variable] | None = None) -> None:
         self.model = model
         own = (*model.x.leaves, *model.y.leaves)

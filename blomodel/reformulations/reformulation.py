@@ -22,6 +22,7 @@ from blomodel.text.mathematics import Writer
 from blomodel.text.notation import LATEX, TEXT, Notation
 
 if TYPE_CHECKING:
+    from blomodel.model.model import Model
     from blomodel.problem import BilevelProblem
 
 EQUIVALENT, RELAXATION, APPROXIMATION = "equivalent", "relaxation", "approximation"
@@ -120,6 +121,9 @@ class Reformulation(ABC):
     problem : cvxpy.Problem or None
         The single-level problem itself, where cvxpy's nonlinear language can state it.
     """
+
+    model: Model
+    functions: Functions
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -42,6 +42,9 @@ class Landscape:
 class UpperView:
     """Evaluates phi, the lower answer and F_gamma at single points."""
 
+    model: Model
+    p: np.ndarray
+
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
         self._near = np.zeros(model.y.size)  # where searches of a nonconvex lower level begin

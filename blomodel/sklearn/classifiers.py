@@ -24,6 +24,12 @@ MAX_STEPS = 200
 class Classifier(Follower):
     """One fold; the unknowns are a matrix: a row for each feature, at its end one for the intercepts."""
 
+    train: Part
+    test: Part
+    last: np.ndarray
+    lift: float
+    scale: float
+
     def __init__(self, train: Part, test: Part, fit_intercept: bool) -> None:
         self.fit_intercept = fit_intercept
         self.train, self.test = self._extended(train), self._extended(test)

@@ -84,6 +84,16 @@ class BilevelCV(BaseEstimator):
     (0.0005, 2992.99)
     """
 
+    weights_: np.ndarray
+    best_loss_: float
+    best_score_: float
+    best_params_: dict[str, Any]
+    path_: list[tuple[np.ndarray, float]]
+    n_evaluations_: int
+    n_iter_: int
+    coef_: np.ndarray
+    classes_: np.ndarray
+
     def __init__(
         self,
         estimator: str = "ridge",

@@ -68,6 +68,9 @@ class Followers:
         For each weight that the followers see, the number of the weight that the upper level decides.
     """
 
+    followers: tuple[Follower, ...]
+    n_weights: int
+
     def __init__(self, followers: Sequence[Follower], groups: np.ndarray) -> None:
         self.followers = tuple(followers)
         self.groups = groups

@@ -6,6 +6,8 @@ the coefficients solve a linear system. (Lee, Battle, Raina and Ng, 2007, call i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from blomodel.sklearn.followers import Follower, Part, centred
@@ -16,6 +18,15 @@ LIFT = 1e-12  # relative; keeps systems of dependent features solvable
 
 class SparseFollower(Follower):
     """One fold; weights are those of the absolute values, then those of the squares, if any."""
+
+    test: Part
+    x_mean: np.ndarray
+    y_mean: np.ndarray
+    gram: np.ndarray
+    products: np.ndarray
+    n_features: Any
+    lift: Any
+    last: np.ndarray
 
     def __init__(self, train: Part, test: Part, fit_intercept: bool, has_squares: bool) -> None:
         own, self.test, self.x_mean, self.y_mean = centred(train, test, fit_intercept)

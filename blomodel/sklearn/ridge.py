@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
@@ -10,6 +12,12 @@ from blomodel.sklearn.followers import Follower, Part, centred
 
 class _Ridge(Follower):
     """Normal equations of one fold; the outputs are columns."""
+
+    test: Part
+    x_mean: np.ndarray
+    y_mean: np.ndarray
+    gram: np.ndarray
+    products: np.ndarray
 
     def __init__(self, train: Part, test: Part, fit_intercept: bool) -> None:
         own, self.test, self.x_mean, self.y_mean = centred(train, test, fit_intercept)
@@ -28,6 +36,10 @@ class _Ridge(Follower):
 
 class SharedRidge(_Ridge):
     """One weight for all features: the eigenvectors of the Gram matrix serve all weights."""
+
+    vectors: np.ndarray
+    values: np.ndarray
+    rotated: np.ndarray
 
     def __init__(self, train: Part, test: Part, fit_intercept: bool) -> None:
         super().__init__(train, test, fit_intercept)
@@ -48,6 +60,8 @@ class SharedRidge(_Ridge):
 
 class FeatureRidge(_Ridge):
     """A weight for each feature."""
+
+    factor: Any
 
     def answer(self, weights: np.ndarray) -> np.ndarray:
         """The coefficients."""

@@ -73,6 +73,8 @@ class Listener:
         What the callback raised.
     """
 
+    control: Control
+
     def __init__(
         self,
         problem: BilevelProblem,

@@ -58,6 +58,15 @@ Evaluation = tuple[float, np.ndarray]  # f, or infinity where it is not feasible
 class Attainment:
     """Evaluates f at the lower answers of further x, around a certified point."""
 
+    model: Model
+    p: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    tolerance: float
+    violation: Callable[[np.ndarray, np.ndarray], float]
+    deadline: Deadline
+    value: float
+
     def __init__(
         self,
         model: Model,

@@ -122,6 +122,11 @@ class ActiveSetSystem:
     rows costs two triangular solves.
     """
 
+    n: Any
+    m: Any
+    given: tuple[Any, Any]
+    equality: np.ndarray
+
     def __init__(
         self, P: sp.csc_array, A: sp.csc_array, equality: np.ndarray, lasting: bool = True
     ) -> None:
@@ -130,7 +135,7 @@ class ActiveSetSystem:
         size, stored = self.n + self.m, P.nnz + A.nnz
         total = self.n * size
         is_full = stored > _FULL * total and limits.DENSE_ACTIVE_SET_IF_FULL.allows(size)
-        self.is_dense = limits.DENSE_ACTIVE_SET.allows(size) or is_full
+        self.is_dense: bool = limits.DENSE_ACTIVE_SET.allows(size) or is_full
         self.P: Any = P.toarray() if self.is_dense else sp.csr_array(P)
         self.A: Any = A.toarray() if self.is_dense else sp.csr_array(A)
         self.At: Any = np.ascontiguousarray(self.A.T) if self.is_dense else sp.csr_array(A.T)

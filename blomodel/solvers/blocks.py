@@ -77,6 +77,9 @@ class BlockAnswer:
 class BlockActiveSet:
     """min .5 y'Py + q'y s.t. Ay <= b (= on the rows in ``equality``), block by block."""
 
+    n: int
+    m: int
+
     def __init__(self, parts: Sequence[Part], equality: np.ndarray) -> None:
         self.n, self.m = sum(len(part.variables) for part in parts), len(equality)
         self._A: sp.csc_array | None = None

@@ -88,6 +88,16 @@ class ComplementarityResult:
 class Pieces:
     """Solves pieces, counts them, and reads off which pairs hold at a point."""
 
+    rows: np.ndarray
+    columns: np.ndarray
+    program: ConvexProgram
+    n_pairs: int
+    place: np.ndarray
+    paired: Any
+    right: np.ndarray
+    row_length: np.ndarray
+    solved: int
+
     def __init__(self, problem: ComplementarityQP) -> None:
         self.rows = np.asarray(problem.rows, dtype=np.intp).ravel()
         self.columns = np.asarray(problem.columns, dtype=np.intp).ravel()

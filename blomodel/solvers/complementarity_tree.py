@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,20 @@ class _Node:
 class Tree:
     """One search: best bound first, each time diving until the node is pruned."""
 
+    node_limit: float
+    deadline: Deadline
+    gap: float
+    stop: Callable[[], bool] | None
+    found: Callable[[Vector], None] | None
+    first_improvement: bool
+    value: float
+    unresolved: float
+    pruned: float
+    is_unbounded: bool
+    has_improved: bool
+    solved_before: int
+    nodes: int
+
     def __init__(
         self,
         pieces: Pieces,
@@ -59,7 +73,7 @@ class Tree:
         self.is_unbounded = False
         self.has_improved = False
         self.heap: list[_Node] = []  # open nodes
-        self.serial = itertools.count()
+        self.serial: Iterator[int] = itertools.count()
         self.solved_before = pieces.solved
         self.nodes = 0
 

@@ -71,6 +71,16 @@ def solve_convex_qp(
 class ConvexProgram:
     """A convex QP or LP solved again and again with some rows tight and some variables zero."""
 
+    q: np.ndarray
+    n: int
+    A_eq: Any
+    b_eq: Vector
+    A_in: Any
+    b_in: Vector
+    nonnegative: np.ndarray
+    scale: Any
+    sign_row: np.ndarray
+
     def __init__(
         self,
         P: Any,
@@ -89,7 +99,7 @@ class ConvexProgram:
         self.nonnegative = np.asarray(nonnegative, dtype=np.intp).ravel()
         if not all(np.all(np.isfinite(v)) for v in (self.q, self.P.data, self.A_eq.data)):
             raise ValueError("the data of a convex program must be finite")
-        self.is_linear = self.P.nnz == 0 or not np.any(self.P.data)
+        self.is_linear: bool = self.P.nnz == 0 or not np.any(self.P.data)
         self._linear: LinearPieces | None = None
         self._feasibility: LinearPieces | None = None
         self._quadratic: _QuadraticBackend | None = None

@@ -76,6 +76,10 @@ class Entries:
         Their places.
     """
 
+    rows: np.ndarray
+    columns: np.ndarray
+    shape: tuple[int, int]
+
     def __init__(self, found: JacobianEntries, only_lower_triangle: bool = False) -> None:
         rows = np.asarray(found.indices, dtype=np.int64)
         columns = np.repeat(np.arange(found.shape[1]), np.diff(found.indptr))

@@ -36,6 +36,9 @@ SAFE = 1e-7  # relative: so far beyond a cutoff a program may be given up
 class HighsModel:
     """A linear program as HiGHS holds it: cost'z over row and column bounds, which may be moved."""
 
+    n: int
+    cost: np.ndarray
+
     def __init__(
         self,
         matrix: sp.csc_array,

@@ -26,6 +26,22 @@ CROSSED = 1e-9  # relative: bounds that cross by less are equal
 class LinearPieces:
     """One HiGHS model; a solve moves its bounds and restarts from the last basis."""
 
+    program: ConvexProgram
+    n_eq: int
+    general: np.ndarray
+    place: np.ndarray
+    column: np.ndarray
+    slope: np.ndarray
+    end: np.ndarray
+    row_upper: np.ndarray
+    row_lower: np.ndarray
+    now: list[Vector]
+    model: HighsModel
+    lower: np.ndarray
+    upper: np.ndarray
+    lower_owner: np.ndarray
+    upper_owner: np.ndarray
+
     def __init__(self, program: ConvexProgram, cost: Vector) -> None:
         self.program, self.n_eq = program, program.b_eq.size
         rows: Any = sp.csr_array(program.A_in)

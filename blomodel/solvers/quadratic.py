@@ -9,6 +9,7 @@ word on infeasible and unbounded problems.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +39,10 @@ class QuadraticSolver:
     parts : sequence of Part
         Independent parts of the program, now and after every ``set_matrices``.
     """
+
+    n: Any
+    m: Any
+    is_strongly_convex: bool
 
     def __init__(
         self,

@@ -34,6 +34,15 @@ SAFE = 1e-7  # relative: so far beyond a cutoff a program may be given up
 class ReducedPieces:
     """The dual of one program, solved from the multipliers of the solve before."""
 
+    rows: np.ndarray
+    is_usable: bool
+    centre: Any
+    move: Any
+    excess: Any
+    least: float
+    multipliers: Vector
+    n_eq: int
+
     def __init__(self, program: ConvexProgram) -> None:
         self.program = program
         matrix, right = program.stacked

@@ -25,6 +25,8 @@ class InnerSolver(ABC):
         The solver's own options, already checked; they come before the library's choices.
     """
 
+    options: dict[str, Any]
+
     name: ClassVar[str]
     classes: ClassVar[frozenset[ProblemClass]]
     module: ClassVar[str]  # what must be installed

@@ -38,6 +38,9 @@ SAME = 1e-12  # relative: affine functions that differ by less are one
 class JointConvexity:
     """Proofs of convexity in (x, y), where the bounds of single rows hold."""
 
+    model: Model
+    p: np.ndarray
+
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
         self._origin = (np.zeros(model.x.size), np.zeros(model.y.size), p)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
+import numpy as np
 
 from blomodel.errors import LevelError
 from blomodel.structure import facts
@@ -15,6 +16,7 @@ from blomodel.text.html import facts_html
 from blomodel.text.layout import columns
 
 if TYPE_CHECKING:
+    from blomodel.model.model import Model
     from blomodel.problem import BilevelProblem
 
 __all__ = ["Fact", "Structure"]
@@ -24,6 +26,9 @@ WIDTH = 100  # characters of a line
 
 class Structure:
     """Facts about a problem; ``facts`` lists them in reading order, ``structure[name]`` finds one."""
+
+    model: Model
+    p: np.ndarray
 
     def __init__(self, problem: BilevelProblem) -> None:
         self.problem = problem

@@ -140,6 +140,8 @@ class LowerAnswers(Sequence[LowerAnswer]):
 class LowerFunctions:
     """Evaluates y*, phi and v of one problem with the parameters' present values."""
 
+    p: np.ndarray
+
     def __init__(self, problem: BilevelProblem) -> None:
         problem.check_data()
         self.problem = problem

@@ -129,6 +129,10 @@ class Pessimistic:
 class _Choices:
     """What can be looked for among the lower minimisers; compiled once for any number of x."""
 
+    along: ChoiceAmongMinimisers
+    worst: ChoiceAmongMinimisers
+    nearest: ChoiceAmongMinimisers
+
     def __init__(self, model: Model) -> None:
         direction = cp.Parameter(model.y.size, name="direction")
         flat = cp.hstack([cp.vec(leaf, order="F") for leaf in model.y.leaves])

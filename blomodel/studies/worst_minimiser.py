@@ -66,6 +66,12 @@ class Minimisers:
         g at some lower point: v(x), or what is known of it.
     """
 
+    model: Model
+    x: Array
+    p: Array
+    nodes: int
+    level: float
+
     def __init__(self, model: Model, x: Array, p: Array, value: float, nodes: int = MOST_NODES) -> None:
         self.model, self.x, self.p, self.nodes = model, x, p, nodes
         self.level = value + LEVEL * (1 + abs(value))

@@ -100,6 +100,9 @@ class Writer:
         What the names of large arrays stand for.
     """
 
+    notation: Notation
+    names_data: bool
+
     def __init__(self, notation: Notation, names_data: bool = True, budget: int | None = None) -> None:
         self.notation, self.names_data, self.budget = notation, names_data, budget
         self.legend: list[str] = []

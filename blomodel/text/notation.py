@@ -24,6 +24,10 @@ Written = tuple[str, int]  # a text, and how tightly it binds
 class Notation:
     """Plain text as one would type it; LaTeX overrides what looks different there."""
 
+    at_most: str
+    at_least: str
+    equals: str
+
     at_most, at_least, equals = "<=", ">=", "=="
     semidefinite = ">>"
     dots = "..."
@@ -73,6 +77,16 @@ class Notation:
 
 class LatexNotation(Notation):
     """LaTeX without dollar signs."""
+
+    at_most: str
+    at_least: str
+    equals: str
+    semidefinite: str
+    element: str
+    elementwise: str
+    dot: str
+    infinity: str
+    dots: str
 
     at_most, at_least, equals = r"\le", r"\ge", "="
     semidefinite, element = r"\succeq", r"\in"

@@ -114,10 +114,12 @@ def _add_rows(meetings: Meetings, constraint: Constraint, model: Model, partner:
 class _Fork:
     """The statement of each group, from that of all."""
 
+    owners: Owners
+
     def __init__(self, statement: Statement, x_group: np.ndarray, y_group: np.ndarray) -> None:
         self.statement = statement
         levels = statement.levels
-        self.groups = {
+        self.groups: dict[int, np.ndarray] = {
             leaf.id: group[block.slice_of(leaf)]
             for block, group in ((levels.x, x_group), (levels.y, y_group))
             for leaf in block.leaves

@@ -45,6 +45,9 @@ class VariablesForKinks(Transformation):
         Whether they are wanted for large problems too.
     """
 
+    x_bounds: tuple[np.ndarray, np.ndarray]
+    at_any_size: bool
+
     name: ClassVar[str] = "variables for kinks"
 
     def __init__(self, x_bounds: tuple[np.ndarray, np.ndarray], *, at_any_size: bool = False) -> None:

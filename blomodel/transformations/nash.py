@@ -46,6 +46,13 @@ N_POINTS = 8  # at which derivatives are compared
 class Game:
     """The derivatives of a game: each follower's slope in its own variables."""
 
+    followers: tuple[Lower, ...]
+    variables: list[cp.Variable]
+    given: Block
+    block: Block
+    blocks: tuple[Block, Block]
+    objectives: list[Tape]
+
     def __init__(self, followers: Sequence[Lower]) -> None:
         self.followers = tuple(followers)
         self.variables = [v for follower in followers for v in follower.variables]
@@ -55,7 +62,7 @@ class Game:
         self.given = Block("x", [leaf for key, leaf in given.items() if key not in decided])
         self.block = Block("y", self.variables)
         self.blocks = (self.given, self.block)
-        self.y = cp.hstack([cp.vec(leaf, order="F") for leaf in self.block.leaves])
+        self.y: cp.Expression = cp.hstack([cp.vec(leaf, order="F") for leaf in self.block.leaves])
         self.objectives = [lower([follower.minimised], self.blocks) for follower in followers]
 
     def own(self, follower: Lower) -> np.ndarray:

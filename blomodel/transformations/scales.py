@@ -45,6 +45,10 @@ class FittingScales(Transformation):
         Values of the parameters, at which sizes are looked at.
     """
 
+    model: Model
+    p: np.ndarray
+    found: Magnitudes | None
+
     name: ClassVar[str] = "scales"
 
     def __init__(self, model: Model, p: np.ndarray) -> None:

@@ -34,6 +34,9 @@ class FittingUnits(Transformation):
         Values of the parameters, at which slopes are looked at.
     """
 
+    upper: float
+    lower: float
+
     name: ClassVar[str] = "units"
 
     def __init__(self, model: Model, p: np.ndarray) -> None:

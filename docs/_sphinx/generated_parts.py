@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bibliography import with_links, works
+from bibliography import groups, with_links, works
 from formulas import rst_with_formulas, with_formulas
 
 import blomodel as bm
@@ -103,9 +103,21 @@ def method_facts(name: str) -> str:
     return table(["", ""], facts)
 
 
+PAPERS = {
+    "the ALT-PBGD paper": "Jiang, Xiao, Chen and Chen (2025)",
+    "the BLOCC paper": "Jiang et al. (2024)",
+    "the MEHA paper": "Liu, Liu, Yao, Zeng and Zhang (2024)",
+    "the GALET paper": "Xiao, Lu and Chen (2023)",
+    "the paper on global optimality": "Xiao and Chen (2024)",
+}
+
+
 def method_text(name: str) -> str:
-    """The text that stands beside the method's code."""
+    """The text that stands beside the method's code; papers lead to their entries where first named."""
     text = rst_with_formulas(inspect.cleandoc(method_classes()[name].__doc__ or ""))
+    for paper, cited in PAPERS.items():
+        key = next(work.key for work in sum(groups().values(), []) if work.cited == cited)
+        text = text.replace(paper, f"{paper} (:ref:`{cited} <{key}>`)", 1)
     return f"```{{eval-rst}}\n{text}\n```"
 
 

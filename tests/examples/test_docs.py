@@ -151,3 +151,25 @@ def test_times_are_read_off_between_measured_sizes_and_not_far_beyond() -> None:
     assert seconds == pytest.approx(10.0)
     assert parts.expected_seconds([10.0, 1000.0], [1.0, 100.0], 5000.0) is None
     assert "| --- |" in parts.expectation_table()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_method_pages_define_their_symbols_before_they_use_equation_numbers(name: str) -> None:
+    page = (DOCS / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    before, algorithm, _ = page.partition("## The algorithm")
+    assert algorithm and "## Symbols\n" in before
+    symbols = before.partition("## Symbols\n")[2]
+    formula = parts.method_text(name) + page.partition("{{ method_settings")[0].partition(algorithm)[2]
+    for sign in (
+        r"F_\gamma",
+        r"y^\gamma",
+        r"\lambda^\gamma",
+        r"L_\gamma",
+        r"L_g",
+        r"\theta",
+        r"\varphi",
+    ):
+        if re.search(re.escape(sign) + r"(?![a-z])", formula.replace(r"F_{\gamma}", r"F_\gamma")):
+            assert sign in symbols, f"{sign} is used and not defined"
+    for number in re.findall(r"\((\d{2}|\d[a-e])\)", parts.method_text(name)):
+        assert f"({number})" in symbols or name in ("galet", "perturbed-gd"), number

@@ -152,6 +152,10 @@ class Restriction:
         the variable itself where all its entries belong to the group.
     """
 
+    owners: Owners
+    group: int
+    own: Mapping[int, cp.Variable]
+
     def __init__(self, owners: Owners, group: int, own: Mapping[int, cp.Variable]) -> None:
         self.owners, self.group, self.own = owners, group, own
         self._position = {}

@@ -148,6 +148,9 @@ class Stack:
         How many members there are.
     """
 
+    forms: Forms
+    count: int
+
     def __init__(self, forms: Forms, count: int, joined: dict[Hashable, Any]) -> None:
         self.forms, self.count = forms, count
         self._joined = joined  # leaves side by side, which other stacks use too

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from blomodel.compiler.builder import TapeBuilder
@@ -22,6 +24,11 @@ class Combination:
     one : array
         The coefficient 1.
     """
+
+    b: TapeBuilder
+    size: int
+    one: Any
+    constant: Any
 
     def __init__(self, b: TapeBuilder, node: int) -> None:
         self.b, self.size = b, b.size(node)

@@ -39,6 +39,10 @@ class Meetings:
     [0, 0, 1, 2]
     """
 
+    sizes: dict[str, int]
+    n_vertices: int
+    n_entries: int
+
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = dict(sizes)
         begins = np.cumsum([0, *self.sizes.values()])

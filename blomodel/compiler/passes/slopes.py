@@ -72,6 +72,11 @@ class SlopeAlgebra:
         How many entries may be carried along in all.
     """
 
+    b: TapeBuilder
+    width: int
+    most: float
+    spent: float
+
     def __init__(self, builder: TapeBuilder, width: int, most: float) -> None:
         self.b, self.width, self.most, self.spent = builder, width, most, 0.0
 

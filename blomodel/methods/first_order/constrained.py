@@ -42,6 +42,13 @@ class ConstrainedLower:
         (1, multipliers) at the start.
     """
 
+    run: Run
+    model: Model
+    p: np.ndarray
+    oracle: Oracle
+    n_rows: int
+    low: np.ndarray
+
     def __init__(self, run: Run) -> None:
         self.run, self.model, self.p = run, run.model, run.p
         model = run.model

@@ -26,6 +26,8 @@ class Scheduled:
         Iterations done, which is what schedules count.
     """
 
+    done: int
+
     def __init__(
         self, loop: Callable[[int], float], settings: np.ndarray, given: Mapping[int, Any]
     ) -> None:

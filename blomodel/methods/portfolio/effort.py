@@ -36,6 +36,12 @@ class Patience:
     ends at a proof, and at the limits of the run.
     """
 
+    run: Run
+    effort: Effort
+    idle: int
+    gap: float
+    is_moving: bool
+
     def __init__(self, run: Run, effort: Effort) -> None:
         self.run, self.effort = run, effort
         self.idle = 0  # levels in a row that have not paid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Exchange(Step):
 
     name = "x and multipliers in turn"
     family = "multipliers in turn"
-    share = Share(part=0.1)
+    share: ClassVar[Share] = Share(part=0.1)
 
     @classmethod
     def consider(cls, situation: Situation) -> Exchange | Omission | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class GlobalBounds(Step):
     name = "global bounds"
     family = "bounding"
     may_prove = True
-    share = Share(part=0.5)
+    share: ClassVar[Share] = Share(part=0.5)
 
     @classmethod
     def consider(cls, situation: Situation) -> GlobalBounds | Omission | None:

@@ -82,6 +82,9 @@ def proximal_starts(run: Run, count: int) -> list[Start]:
 class SingleLoopStart:
     """MEHA from one start."""
 
+    run: Run
+    make: Callable[[Run], Search]
+
     def __init__(self, run: Run, make: Callable[[Run], Search]) -> None:
         self.run, self.make = run, make
 

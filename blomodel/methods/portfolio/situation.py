@@ -20,6 +20,12 @@ CHEAP_SEARCHES = 12  # local searches for one lower answer, up to which it count
 class Situation:
     """What the choice of steps depends on: the model, its parameters' values, the starts wanted."""
 
+    model: Model
+    p: np.ndarray
+    wanted: int | None
+    n_starts: int
+    size: int
+
     def __init__(self, model: Model, p: np.ndarray, n_starts: int | None = None) -> None:
         self.model, self.p, self.wanted = model, p, n_starts
         self.n_starts = n_starts or default_number_of_starts(model.x.size)

@@ -22,6 +22,11 @@ MAX_STEPS = 60
 class SmoothedSearch:
     """Searches a problem with exact pieces whose upper rows hold no y."""
 
+    run: Run
+    exact: ExactPieces
+    lower: SmoothedLower
+    has_box: bool
+
     def __init__(self, run: Run, exact: ExactPieces) -> None:
         self.run, self.exact = run, exact
         self.lower = SmoothedLower(run.model, run.p)

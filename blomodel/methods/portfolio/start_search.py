@@ -85,6 +85,9 @@ class StartSearch(ABC):
         Makes the same search of another run.
     """
 
+    run: Run
+    make: Callable[[Run], Search]
+
     def __init__(self, run: Run, make: Callable[[Run], Search]) -> None:
         self.run, self.make = run, make
 
@@ -119,6 +122,10 @@ class SmoothedPath(StartSearch):
         Whether the reduced penalty follows too, from the same start: it often ends elsewhere, at times
         better.
     """
+
+    has_both_paths: bool
+    exact: ExactPieces
+    smoothed: SmoothedSearch
 
     def __init__(self, run: Run, make: Callable[[Run], Search], *, has_both_paths: bool) -> None:
         super().__init__(run, make)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
@@ -20,7 +21,7 @@ class TangentBound(Step):
 
     name = "tangents of f"
     may_prove = True
-    share = Share(part=0.1)
+    share: ClassVar[Share] = Share(part=0.1)
 
     @classmethod
     def consider(cls, situation: Situation) -> TangentBound | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class TreeBeforeSearch(Tree):
     the last one.
     """
 
-    share = Share(part=0.2)
+    share: ClassVar[Share] = Share(part=0.2)
 
     @classmethod
     def consider(cls, situation: Situation) -> TreeBeforeSearch | None:
@@ -157,7 +158,7 @@ class TreeBeforeSearch(Tree):
 class TreeAfterSearch(Tree):
     """The same after the search from starts, whose best point cuts branches off."""
 
-    share = Share(part=0.4)
+    share: ClassVar[Share] = Share(part=0.4)
 
     @classmethod
     def consider(cls, situation: Situation) -> TreeAfterSearch | None:

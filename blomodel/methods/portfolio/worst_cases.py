@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class WorstCases(Step):
     name = "worst cases"
     family = "worst cases"
     may_prove = True
-    share = Share(part=0.3)
+    share: ClassVar[Share] = Share(part=0.3)
 
     @classmethod
     def consider(cls, situation: Situation) -> WorstCases | Omission | None:

@@ -36,6 +36,13 @@ class AnswerDescent:
         Whether the last descent came to an end of its own, before its steps were used up.
     """
 
+    run: Run
+    phi: AnswerValue
+    has_box: bool
+    bounds: tuple[np.ndarray, np.ndarray]
+    is_smooth: bool
+    has_ended: bool
+
     def __init__(self, run: Run) -> None:
         self.run, self.phi = run, AnswerValue(run.model, run.p)
         self.has_box = has_only_bounds(run)

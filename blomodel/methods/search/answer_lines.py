@@ -59,6 +59,11 @@ class Place:
 class AnswerLines:
     """Descent on phi along lines, with all answers that have been met; see ``why_not``."""
 
+    run: Run
+    model: Model
+    p: np.ndarray
+    blocks: list[np.ndarray]
+
     def __init__(self, run: Run) -> None:
         self.run, self.model, self.p = run, run.model, run.p
         n_x = self.model.x.size

@@ -44,6 +44,14 @@ class Bounding:
         Relative difference of value and bound at which the search ends.
     """
 
+    problem: BoundingProblem
+    lower: GlobalLower
+    nodes: int
+    programs: int
+    bound: float
+    has_ended: bool
+    doubts: int
+
     def __init__(self, run: Run, gap: float) -> None:
         self.gap = gap
         self.problem = BoundingProblem(run.model, run.p)

@@ -29,6 +29,11 @@ def in_order(looks: list[Look], column: int = 0) -> list[Look]:
 class Segment:
     """phi along a segment of x, from one look to another."""
 
+    sample: PhiSample
+    start: Look
+    end: Look
+    reach: np.ndarray
+
     def __init__(self, sample: PhiSample, start: Look, end: Look) -> None:
         self.sample, self.start, self.end = sample, start, end
         self.reach = end.x - start.x

@@ -55,6 +55,12 @@ class Look:
 class PhiSample:
     """Looks at phi, all of them kept, the best offered to the run at once."""
 
+    run: Run
+    looks: list[Look]
+    bounds: tuple[np.ndarray, np.ndarray]
+    center: np.ndarray
+    n_spread: int
+
     def __init__(self, run: Run) -> None:
         self.run, self.looks = run, list[Look]()
         model = run.model

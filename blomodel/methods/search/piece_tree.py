@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from blomodel.solvers.complementarity import ComplementarityStatus
 from blomodel.solvers.complementarity_tree import Tree
 from blomodel.text.shorten import counted
 
+if TYPE_CHECKING:
+    from blomodel.solvers.complementarity_pieces import Pieces
+
+
 PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
 SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
 GAP = 1e-8  # relative difference of value and bound at which the tree ends
@@ -27,6 +32,10 @@ class PieceTree:
 
     Points that other parts of the run have found cut it off.
     """
+
+    pieces: Pieces
+    tree: Tree
+    has_ended: bool
 
     def __init__(self, run: Run, exact: ExactPieces, *, gap: float = GAP) -> None:
         self.exact = exact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +28,10 @@ from blomodel.solvers.complementarity import (
     solve_locally,
 )
 
+if TYPE_CHECKING:
+    from blomodel.solvers.complementarity_pieces import ComplementarityQP
+
+
 PRESSING = 1e-5  # relative: multipliers above it belong to rows that hold at every minimiser
 HELD = 1e-6  # relative: least curvature or pressure in a direction that leaves no choice
 TINY = 1e-300
@@ -40,6 +45,9 @@ class ExactPieces:
     Each piece is then a convex quadratic program, the lower level's multipliers always exist, and
     one complementarity QP stands for the whole problem, not only for a neighbourhood.
     """
+
+    qp: ComplementarityQP
+    constant: float
 
     def __init__(self, run: Run) -> None:
         model, p = run.model, run.p

@@ -40,6 +40,9 @@ class ProjectedDescent(Generic[Found]):
         Where the descent stands.
     """
 
+    run: Run
+    name: str
+
     def __init__(
         self,
         run: Run,

@@ -7,7 +7,7 @@ takes the side on which it lies, and one more search on that piece makes the poi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from blomodel.reformulations.forms.pieces import convex_objective
 from blomodel.reformulations.forms.relaxed_kkt import RelaxedKKT
 from blomodel.solvers.direct import End, is_available
 from blomodel.transformations.kinks import with_smooth_functions
+
+if TYPE_CHECKING:
+    from blomodel.transformations.equivalent import Equivalent
+
 
 Array = np.ndarray
 # Of t, in units of the problem: from products as large as parts of the lower objective to almost none.
@@ -79,6 +83,10 @@ class RelaxedPath:
     TooLargeError
         Where the derivatives would not fit into memory.
     """
+
+    smooth: Equivalent
+    model: Model
+    form: RelaxedKKT
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -28,6 +28,10 @@ class Tangents:
     both levels its own tangent is enough.
     """
 
+    groups: list[tuple[Rows, Array, bool]]
+    n_x: int
+    n: int
+
     def __init__(self, run: Run) -> None:
         model, p = run.model, run.p
         self.run = run

@@ -27,6 +27,9 @@ _FULL = 0.1  # share of nonzeros from which a matrix is multiplied as a plain on
 class AnswerCurvature:
     """The Hessian of phi at points where it was evaluated."""
 
+    model: Model
+    p: np.ndarray
+
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
 

@@ -51,6 +51,10 @@ class AnswerEvaluation:
 class AnswerValue:
     """Evaluates phi and its gradient by one lower solve and one adjoint solve."""
 
+    model: Model
+    p: np.ndarray
+    evaluations: int
+
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
         self.evaluations = 0

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,10 @@ from blomodel.solvers.branching.steep import stays_in_range
 from blomodel.solvers.branching.words import check_words
 from blomodel.transformations.equivalent import Equivalent
 from blomodel.transformations.kinks import rows_for_kinks
+
+if TYPE_CHECKING:
+    from blomodel.reformulations.forms.floors import Floor
+
 
 Array = np.ndarray
 NO_GRADIENT = "the lower level may have no gradient somewhere"
@@ -69,6 +73,15 @@ class BoundingProblem:
     why_no_conditions : str
         What keeps them out.
     """
+
+    model: Model
+    p: Array
+    equivalent: Equivalent
+    why_no_conditions: str
+    stated: Model
+    has_conditions: bool
+    floors: tuple[Floor, ...]
+    n_values: int
 
     def __init__(self, model: Model, p: Array) -> None:
         self.model, self.p = model, p

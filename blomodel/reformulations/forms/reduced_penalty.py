@@ -47,6 +47,8 @@ class PenaltyEvaluation:
 class ReducedPenalty:
     """Evaluates F_gamma and its gradient by two parametric programs."""
 
+    evaluations: int
+
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model = model
         self.p = p

@@ -44,6 +44,17 @@ class RelaxedKKT:
         Where the derivatives would not fit into memory.
     """
 
+    model: Model
+    p: Array
+    n_multipliers: int
+    pairs: Array
+    partners: Array
+    is_bound: Array
+    slack_rows: np.ndarray
+    n_slacks: int
+    n_plain_rows: int
+    program: TapeProgram
+
     def __init__(self, model: Model, p: Array) -> None:
         self.model, self.p = model, p
         conditions = model.conditions

@@ -59,6 +59,19 @@ class _Iterate:
 class SmoothedLower:
     """Evaluates F_mu and its gradient by Newton's method on the smoothed KKT conditions."""
 
+    model: Model
+    p: Array
+    cross: Any
+    hessian: Any
+    slope: np.ndarray
+    in_x: Any
+    in_y: Any
+    in_value: np.ndarray
+    on_x: Any
+    on_y: Any
+    on_value: np.ndarray
+    evaluations: int
+
     def __init__(self, model: Model, p: Array) -> None:
         assert model.has_linear_kkt
         self.model, self.p = model, p

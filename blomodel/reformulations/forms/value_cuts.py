@@ -24,6 +24,15 @@ SLACK = 1e-9  # relative; keeps a cut through the point itself from having no in
 class ValueCutRelaxation:
     """The relaxation's functions of z = (x, y) or z = (x, y, multipliers), with derivatives."""
 
+    model: Model
+    p: np.ndarray
+    has_kkt: bool
+    n_x: int
+    n_y: int
+    n_in: int
+    n_eq: int
+    n_multipliers: int
+
     def __init__(self, model: Model, p: np.ndarray, *, has_kkt: bool) -> None:
         self.model, self.p, self.has_kkt = model, p, has_kkt
         self.n_x, self.n_y = model.x.size, model.y.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -97,6 +97,11 @@ class SolutionTest:
 
 class JointPenalty:
     """L_gamma(x, y) = f + gamma (g - v(x)) with its gradient, by one lower solve each."""
+
+    model: Model
+    p: np.ndarray
+    gamma: float
+    x_bounds: list[tuple[Any, Any]]
 
     def __init__(self, model: Model, p: np.ndarray, gamma: float) -> None:
         self.model, self.p, self.gamma = model, p, gamma
