@@ -178,7 +178,7 @@ class BoundedProgram(HighsModel):
         rows = np.concatenate([b_eq, np.full(len(b_in), -np.inf)]), np.concatenate([b_eq, b_in])
         super().__init__(matrix, rows, (low, high), np.zeros(matrix.shape[1]))
 
-    def minimise(self, cost: np.ndarray) -> Answer:
-        """Least value of ``cost . z`` and a point that has it."""
+    def minimise(self, cost: np.ndarray, deadline: Deadline = NEVER) -> Answer:
+        """Least value of ``cost . z`` and a point that has it; none where time is over."""
         self.set_cost(cost)
-        return self.solve()
+        return self.solve(deadline=deadline)

@@ -41,12 +41,14 @@ class PieceTree:
         self.exact = exact
         qp = exact.qp
         if not limits.UNSEARCHED_PAIRS.allows(run.model.n_pairs):
-            qp = with_duality_rows(qp, run.model, run.p)
+            qp = with_duality_rows(qp, run.model, run.p, run.deadline)
         pieces = qp.pieces
         first = pieces.solve(pieces.free_sides, deadline=run.deadline)
+        run.check_limits()
         if first.status in (InnerStatus.UNBOUNDED, InnerStatus.FAILED):
             # Else the tree would have no bound before most pairs are decided.
-            qp = with_duality_products(qp, run.model, run.p)
+            qp = with_duality_products(qp, run.model, run.p, run.deadline)
+            run.check_limits()
         self.pieces = qp.pieces
         self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
         self.tree.begin(self.pieces.free_sides)

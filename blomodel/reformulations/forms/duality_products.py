@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.model.model import Model
 from blomodel.solvers.complementarity import ComplementarityQP
 from blomodel.solvers.highs import BoundedProgram
@@ -83,15 +84,18 @@ class DualityIdentity:
         return {k: -along[k] / squares[k] for k in np.flatnonzero(along).tolist()}
 
 
-def with_duality_products(qp: ComplementarityQP, model: Model, p: Array) -> ComplementarityQP:
+def with_duality_products(
+    qp: ComplementarityQP, model: Model, p: Array, deadline: Deadline = NEVER
+) -> ComplementarityQP:
     """The same problem with unknowns for products at the end of z, and rows for each follower.
 
-    ``qp`` stands for the KKT conditions, linear ones, in z = (x, y, multipliers).
+    Followers whose turn comes after the deadline get none. ``qp`` stands for the KKT conditions, linear
+    ones, in z = (x, y, multipliers).
     """
     identity = find_identity(qp, model)
     if identity is None:
         return qp
-    return _Enclosure(qp, model, p, identity).extended()
+    return _Enclosure(qp, model, identity, deadline).extended()
 
 
 def find_identity(qp: ComplementarityQP, model: Model) -> DualityIdentity | None:
@@ -152,7 +156,10 @@ def _followers(
 class _Enclosure:
     """Collects unknowns and rows that are to be added."""
 
-    def __init__(self, qp: ComplementarityQP, model: Model, p: Array, identity: DualityIdentity) -> None:
+    def __init__(
+        self, qp: ComplementarityQP, model: Model, identity: DualityIdentity, deadline: Deadline
+    ) -> None:
+        self.deadline = deadline
         self.qp, self.n_x, self.identity = qp, model.x.size, identity
         self.n = len(qp.q)
         self.program = _relaxation(qp)
@@ -255,7 +262,7 @@ class _Enclosure:
         """An upper bound of a linear function over the relaxation; infinite where there is none."""
         cost = np.zeros(self.program.n)
         cost[columns] = -slopes
-        least = self.program.minimise(cost)
+        least = self.program.minimise(cost, self.deadline)
         return -least.value + SAFE * (1 + abs(least.value)) if least.has_point else np.inf
 
 

@@ -18,6 +18,7 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.model.model import Model
 from blomodel.solvers.complementarity import ComplementarityQP
 from blomodel.solvers.highs import BoundedProgram
@@ -27,14 +28,16 @@ SAFE = 1e-8  # relative: what rounding may cost in a range
 NO_MATTER = 1e-12  # relative: smaller numbers are rounding
 
 
-def with_duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> ComplementarityQP:
-    """The same problem with rows that every complementary point satisfies.
+def with_duality_rows(
+    qp: ComplementarityQP, model: Model, p: Array, deadline: Deadline = NEVER
+) -> ComplementarityQP:
+    """The same problem with rows that every complementary point satisfies; fewer after the deadline.
 
     ``qp`` stands for the KKT conditions, linear ones, in z = (x, y, multipliers).
     """
     if not model.conditions.multipliers_are_unknowns:
         return qp
-    rows = _duality_rows(qp, model, p)
+    rows = _duality_rows(qp, model, p, deadline)
     if not rows:
         return qp
     return dataclasses.replace(
@@ -44,7 +47,7 @@ def with_duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> Compleme
     )
 
 
-def _duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> list[Array]:
+def _duality_rows(qp: ComplementarityQP, model: Model, p: Array, deadline: Deadline) -> list[Array]:
     x, y = np.zeros(model.x.size), np.zeros(model.y.size)
     inside, on = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
     none = np.zeros(len(inside.value) + len(on.value))
@@ -59,7 +62,7 @@ def _duality_rows(qp: ComplementarityQP, model: Model, p: Array) -> list[Array]:
     for follow in _rules(A, B, E_y, E_x, is_linear=not np.any(hessian)):
         if np.abs(E_x + E_y @ follow).max(initial=0) > NO_MATTER * (1 + np.abs(E_x).max(initial=0)):
             continue
-        reach = _largest(program, B + A @ follow)
+        reach = _largest(program, B + A @ follow, deadline)
         if np.all(np.isfinite(reach)):
             # The tangent of y'Hy at 0 is 0.
             rows.append(np.concatenate([-slope @ follow, slope, -(inside.value + reach), -on.value]))
@@ -82,17 +85,16 @@ def _relaxation(qp: ComplementarityQP) -> BoundedProgram:
     """The points that satisfy all but complementarity."""
     low, high = np.full(len(qp.q), -np.inf), np.full(len(qp.q), np.inf)
     low[qp.columns] = 0.0
-    A_eq, A_in = (sp.csr_array(matrix).toarray() for matrix in (qp.A_eq, qp.A_in))
-    return BoundedProgram(A_eq, qp.b_eq, A_in, qp.b_in, low, high)
+    return BoundedProgram(qp.A_eq, qp.b_eq, qp.A_in, qp.b_in, low, high)
 
 
-def _largest(program: BoundedProgram, rows: Array) -> Array:
+def _largest(program: BoundedProgram, rows: Array, deadline: Deadline) -> Array:
     """An upper bound of each row over x; infinite where there is none."""
     largest = np.zeros(len(rows))
     for i, row in enumerate(rows):
         if np.any(row):
             cost = np.zeros(program.n)
             cost[: row.size] = -row
-            least = program.minimise(cost)
+            least = program.minimise(cost, deadline)
             largest[i] = -least.value + SAFE * (1 + abs(least.value)) if least.has_point else np.inf
     return largest
