@@ -17,6 +17,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.memory import remembered
@@ -175,7 +176,7 @@ def _solved(model: Model, rows: Sequence[Constraint], source: str) -> Bound:
             return Bound(source="the high-point relaxation could not be solved accurately")
         value = float(problem.value)
         leaves = problem.variables()
-        if max(float(np.abs(leaf.value).max(initial=0.0)) for leaf in leaves) > FAR_AWAY:
+        if max(float(np.abs(dense(leaf.value)).max(initial=0.0)) for leaf in leaves) > FAR_AWAY:
             # Where f levels off, a solver stops somewhere on the way to a limit that may not exist.
             return Bound(source="the high-point relaxation has its least value far away, if at all")
         # A violated row has raised nothing and lowered f by at most its multiplier times that; the dual

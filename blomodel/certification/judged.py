@@ -186,7 +186,9 @@ def _violation(
     for variable in variables:
         if not has_attributes(variable):
             continue
-        distance = float(np.abs(variable.project(variable.value) - variable.value).max(initial=0))
+        distance = float(
+            np.abs(dense(variable.project(variable.value)) - dense(variable.value)).max(initial=0)
+        )
         if not distance / _size([variable]) <= worst:
             worst = distance / _size([variable])
             label = f"an attribute of '{variable.name()}' is violated by {distance:.3g}"

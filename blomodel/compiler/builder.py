@@ -266,6 +266,8 @@ class TapeBuilder:
 
     def segments(self, opcode: int, a: int, length: int, k: int = 0) -> int:
         """A function of the consecutive runs of the given length."""
+        if length == 0 and opcode == op.NORM:
+            return self.constant(0.0)
         count = self.size(a) // length
         if opcode in (op.CUMSUM, op.FIRST_MAX, op.LARGEST):
             size = self.size(a)
@@ -279,6 +281,8 @@ class TapeBuilder:
         """Sums of the consecutive runs of the given length, of all elements by default."""
         length = self.size(a) if length is None else length
         node = self.nodes[a]
+        if length == 0:  # of nothing
+            return self.constant(0.0)
         if length == 1:
             return a
         if node.op == op.FILL:

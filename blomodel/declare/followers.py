@@ -45,8 +45,7 @@ class Lower:
         variables: Sequence[cp.Variable] | None = None,
         name: str | None = None,
     ) -> None:
-        check_objective(objective, "lower")
-        self.objective = objective
+        self.objective: Objective = check_objective(objective, "lower")
         self.constraints: list[Constraint] = check_constraints(constraints, "lower")
         self.variables: Leaves[cp.Variable] = Leaves(check_lower_variables(variables))
         self.name: str = name or UNNAMED

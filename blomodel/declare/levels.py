@@ -6,11 +6,15 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.affine.binary_operators import DivExpression
+from cvxpy.atoms.affine.sum import Sum
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.arrays import dense
 from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError, LevelError, LevelWarning, ModelError, VariableTypeError
 from blomodel.text.shorten import shorten
@@ -42,8 +46,11 @@ class Levels:
         return Block("p", self.parameters)
 
 
-def check_objective(objective: object, level: str) -> None:
-    """Refuse anything but cp.Minimize or cp.Maximize of a real expression."""
+def check_objective(objective: object, level: str) -> Any:
+    """The objective; anything but cp.Minimize or cp.Maximize of a real expression is refused.
+
+    Like cvxpy it may have a single entry in an array, such as the shape (1,), which is taken out of it.
+    """
     parts = objective if isinstance(objective, list | tuple) else [objective]
     if parts and all(isinstance(part, Constraint) for part in parts):
         shown = ", ".join(shorten(part, 40) for part in parts[:3])
@@ -63,6 +70,8 @@ def check_objective(objective: object, level: str) -> None:
             f"The {level} objective is {shown!r}, {kind}; wrap what is to be minimised in "
             "cp.Minimize(...), or in cp.Maximize(...)."
         )
+    inner = objective.args[0]
+    return type(objective)(cp.reshape(inner, (), order="F")) if inner.ndim else objective
 
 
 def check_constraints(constraints: object, level: str) -> list[Constraint]:
@@ -258,6 +267,56 @@ def check_constants(parts: Sequence[cp.Expression | Constraint]) -> None:
                     f"{kind} data in {shorten(part)!r}; replace it by finite numbers (drop a "
                     "constraint whose bound is infinite)."
                 )
+        _check_computed(part, with_parameters=False)
+
+
+def _check_computed(part: cp.Expression | Constraint, *, with_parameters: bool) -> None:
+    """Refuse numbers that the model computes from its data and that are not finite, such as 1 / 0."""
+    known: dict[int, bool] = {}  # whether a sub-expression holds a variable, by its id
+
+    def holds_variable(expression: Any) -> bool:
+        if id(expression) not in known:
+            held = [holds_variable(argument) for argument in expression.args]
+            known[id(expression)] = isinstance(expression, cp.Variable) or any(held)
+            is_of_nothing = expression.args and expression.args[0].size == 0
+            if is_of_nothing and expression.size and not isinstance(expression, Sum):
+                raise ModelError(
+                    f"{shorten(expression, 60)!r} is a function of no number at all, since "
+                    f"{shorten(expression.args[0], 40)} has shape {expression.args[0].shape}; leave it "
+                    "out."
+                )
+            if any(held):
+                for argument, has_variable in zip(expression.args, held, strict=True):
+                    if not has_variable:
+                        check(expression, argument)
+        return known[id(expression)]
+
+    def check(parent: Any, constant: Any) -> None:
+        is_divisor = isinstance(parent, DivExpression) and constant is parent.args[1]
+        if not is_divisor and not constant.args:
+            return  # data as they were given
+        if not with_parameters and constant.parameters():
+            return  # whose values may be others when the problem is solved
+        with np.errstate(all="ignore"):
+            value = constant.value
+            if value is None:  # of a parameter that has none yet
+                return
+            numbers = value.data if hasattr(value, "tocsr") else np.asarray(value)
+            numbers = 1.0 / dense(value) if is_divisor else numbers
+        if not np.all(np.isfinite(numbers)):
+            what = f"a division by {shorten(constant, 40)}" if is_divisor else shorten(constant, 40)
+            raise DataError(
+                f"{shorten(part)!r} holds {what}, which is not finite; replace it by finite numbers."
+            )
+
+    holds_variable(part)
+
+
+def check_computed(parts: Sequence[cp.Expression | Constraint]) -> None:
+    """Refuse numbers computed from parameters that are not finite at their present values."""
+    for part in parts:
+        if part.parameters():
+            _check_computed(part, with_parameters=True)
 
 
 def check_parameters(parameters: Sequence[cp.Parameter]) -> None:

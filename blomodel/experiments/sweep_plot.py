@@ -63,11 +63,18 @@ def _draw_curves(sweep: Sweep, upper: Any, lower: Any) -> Figure:
     for number, (entry, figures) in enumerate(lines[:SHOWN_LINES]):
         style = DASHES[number // len(pictures.COLOURS) % len(DASHES)]
         colour = pictures.COLOURS[number % len(pictures.COLOURS)]
-        lower.plot(along[order], figures[order], style, color=colour, label=entry, linewidth=1.4)
+        lower.plot(
+            along[order],
+            figures[order],
+            style,
+            color=colour,
+            label=pictures.as_label(entry),
+            linewidth=1.4,
+        )
     if len(lines) > SHOWN_LINES:
         lower.plot([], [], " ", label=f"and {len(lines) - SHOWN_LINES} more")
     lower.set_ylabel("answer")
-    lower.set_xlabel(label)
+    lower.set_xlabel(pictures.as_label(label))
     lower.legend(frameon=False, fontsize="small")
     pictures.tidy(upper, lower)
     figure: Figure = upper.figure
@@ -83,6 +90,6 @@ def _draw_map(sweep: Sweep, panel: Any) -> Figure:
     mesh = panel.pcolormesh(columns, rows, values, shading="nearest", cmap="viridis")
     figure: Figure = panel.figure
     figure.colorbar(mesh, ax=panel, label="value")
-    panel.set_xlabel(across)
-    panel.set_ylabel(down)
+    panel.set_xlabel(pictures.as_label(across))
+    panel.set_ylabel(pictures.as_label(down))
     return figure

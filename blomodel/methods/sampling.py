@@ -51,8 +51,12 @@ class Search:
 
     def evaluate(self, points: np.ndarray) -> None:
         """Look at many x, one to a row."""
-        for begin in range(0, len(points), BATCH):
-            batch = points[begin : begin + BATCH]
+        begin = 0
+        while begin < len(points):
+            # Points count as iterations, so that a limit may end a batch before it is full.
+            left = (self.run.max_iterations or np.inf) - self.run.iterations
+            batch = points[begin : begin + int(max(min(BATCH, left), 1))]
+            begin += len(batch)
             for x in batch:
                 self.run.check_limits()
                 self._look(np.ascontiguousarray(x))

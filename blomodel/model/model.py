@@ -134,7 +134,7 @@ class Model:
     @remembered
     def lower_program(self) -> ParametricProgram:
         """The lower level at fixed x, which is a convex program at every x of X."""
-        program = self._compiled_lower
+        program = self.compiled_lower
         p = self.p.pack() if self.p.has_values else None
         concave = None if p is None else find_concave_x(self, program, p)
         if concave is not None:
@@ -148,7 +148,7 @@ class Model:
 
     @property
     @remembered
-    def _compiled_lower(self) -> ParametricProgram:
+    def compiled_lower(self) -> ParametricProgram:
         """The lower level at fixed x, which may be a convex program at some x only."""
         whole = first_integer(self.y, self.integer_y)
         if whole is not None:
@@ -190,7 +190,7 @@ class Model:
     def _program_where_convex(self) -> ParametricProgram | None:
         """The lower level as a program that answers at the x at which it is convex, if any."""
         try:
-            return self._compiled_lower
+            return self.compiled_lower
         except NonconvexLowerError:
             return None
 

@@ -17,7 +17,7 @@ from blomodel.model.model import Model
 from blomodel.report.curve_kinks import find_kinks
 from blomodel.report.landscape import Landscape, UpperView, sample
 from blomodel.report.model_math import model_rows
-from blomodel.report.page import model_table
+from blomodel.report.page import as_utf8, model_table
 from blomodel.report.problem_plot import has_answer, names_of, spans_of
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def write_exploration(
         at = float(problem.levels.x.pack()[0])
         grid = np.unique(np.append(grid, at)) if ends[0] <= at <= ends[1] else grid
     data = _figures(problem, grid, gammas)
-    # "</" would end the script within a name.
-    as_json = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    # A name may hold what ends a script, or begins a comment within one.
+    as_json = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     page = Template(_asset("explore.html")).substitute(
         title="A bilevel problem to explore",
         style=_asset("explore.css"),
@@ -63,7 +63,7 @@ def write_exploration(
         data=as_json,
     )
     written = Path(path)
-    written.write_text(page, encoding="utf-8")
+    written.write_bytes(as_utf8(page))
     return written
 
 

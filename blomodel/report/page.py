@@ -45,8 +45,13 @@ figure svg { width: 100%; height: auto; }
 
 def write_report(solution: Solution, path: Path) -> Path:
     """See Solution.report."""
-    path.write_text(report_page(solution), encoding="utf-8")
+    path.write_bytes(as_utf8(report_page(solution)))
     return path
+
+
+def as_utf8(page: str) -> bytes:
+    """The page for a file; halves of characters, which a name may hold, are spelled out."""
+    return page.encode("utf-8", errors="backslashreplace")
 
 
 def report_page(solution: Solution) -> str:
@@ -106,7 +111,11 @@ def model_table(rows: Sequence[Row]) -> str:
 
 
 def _mathml(latex: str) -> str:
-    return str(convert(latex)).replace('display="inline"', 'displaystyle="true"')
+    try:
+        drawn = str(convert(latex))
+    except Exception:  # of a converter that knows a part of LaTeX; its own words are better than none
+        return f"<code>{escape(latex)}</code>"
+    return drawn.replace('display="inline"', 'displaystyle="true"')
 
 
 def _choice(solution: Solution) -> str:

@@ -42,6 +42,12 @@ def new_picture(size: tuple[float, float] = (8.0, 5.0), **grid: Any) -> tuple[Fi
     return picture, picture.subplots(**grid)
 
 
+def as_label(name: str) -> str:
+    """A name as a picture shows it: no formula, whatever it holds, and not left out of a legend."""
+    shown = "".join(c if c.isprintable() else " " for c in name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
 def tidy(*panels: Axes) -> None:
     """A faint grid, and no frame where there is no axis."""
     for panel in panels:

@@ -159,7 +159,9 @@ def _draw_curves(
     _draw_value(axes[0], problem, landscape, kinks)
     if len(axes) > 1:
         _draw_answers(axes[1], problem, landscape, kinks)
-    axes[min(1, len(axes) - 1)].set_xlabel(f"upper variable {names_of(problem.levels.upper)[0]}")
+    axes[min(1, len(axes) - 1)].set_xlabel(
+        f"upper variable {pictures.as_label(names_of(problem.levels.upper)[0])}"
+    )
     pictures.tidy(*axes[:2])
     figure = axes[0].figure
     return figure
@@ -217,13 +219,15 @@ def _draw_answers(
         jumps = [kink.place for kink in kinks if kink.is_jump and k + 1 in kink.curves]
         place, shown = _broken(x, landscape.y[:, k], jumps)
         colour = _ANSWER_COLOURS[position]
-        panel.plot(place, shown, color=colour, linewidth=2, label=names[k])
+        panel.plot(place, shown, color=colour, linewidth=2, label=pictures.as_label(names[k]))
     _mark_kinks(panel, [kink for kink in kinks if any(k + 1 in kink.curves for k in drawn)])
     title = "The lower answer"
     if len(names) > len(drawn):
         title += f": the {len(drawn)} of {len(names)} entries that move most"
     panel.set_title(title, loc="left")
-    panel.set_ylabel("lower variables" if len(names) > 1 else f"lower variable {names[0]}")
+    panel.set_ylabel(
+        "lower variables" if len(names) > 1 else f"lower variable {pictures.as_label(names[0])}"
+    )
     if len(names) > 1 or kinks:
         panel.legend(frameon=False, fontsize="small")
 
@@ -274,7 +278,7 @@ def _draw_maps(
         )
         axes = list(panels[0])
     levels = _levels(problem.sign * landscape.value, problem.sign)
-    names = names_of(problem.levels.upper)
+    names = [pictures.as_label(name) for name in names_of(problem.levels.upper)]
     drawn: Any = None
     # Given fewer panels than maps, those that fit are drawn, phi first.
     for panel, (title, values) in zip(axes, shown.items(), strict=False):

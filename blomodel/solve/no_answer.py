@@ -13,6 +13,7 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import Deadline
 from blomodel.basics.interrupts import Interrupts
 from blomodel.basics.kept_values import kept_values
@@ -225,5 +226,5 @@ def _least_violations(constraints: Sequence[Constraint]) -> tuple[np.ndarray, fl
             return None
         if elastic.status != cp.OPTIMAL:
             return None
-        largest = max(float(np.abs(leaf.value).max(initial=0)) for leaf in leaves)
+        largest = max(float(np.abs(dense(leaf.value)).max(initial=0)) for leaf in leaves)
         return np.maximum(slacks.value[: len(constraints)], 0.0), 1 + largest

@@ -16,6 +16,7 @@ from blomodel.certification.certifying import certify_point
 from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
+from blomodel.methods.search.fall import falls_without_limit
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.reformulations.forms.floors import lies_at_a_jump
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
 MAX_CERTIFIED = 5  # candidates tried before the answer counts as failed
+STEPS_DOWN = (1e-6, 1e-4, 1e-2)  # relative: how much worse a candidate farther down may be
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
@@ -88,12 +90,17 @@ def settle(
         return Outcome(Status.INTERRUPTED, *best)
     certificate, point, _ = best
     if run.is_unbounded:  # shown by the method, on points that are lower-optimal
-        text = "f improves without limit on a piece of the lower level's KKT conditions"
+        text = run.fall or "f improves without limit on a piece of the lower level's KKT conditions"
         text += _where_unbounded(problem, run, point, deadline) if is_explained else ""
-        return Outcome(Status.UNBOUNDED, certificate, None, "", NoAnswer("unbounded", text))
+        return Outcome(
+            Status.UNBOUNDED, certificate, None, "", NoAnswer("unbounded", text, is_proven=not run.fall)
+        )
     if certificate is None or point is None or not certificate.accepted:
         return _without_answer(problem, run, best, deadline, is_explained)
     way_out = _look_for_a_way_out(problem, run, point, deadline) if is_explained else None
+    if way_out is None and certificate.claim is not Status.OPTIMAL and _falls_on(run, point, deadline):
+        reason = NoAnswer("unbounded", run.fall, is_proven=False)
+        return Outcome(Status.UNBOUNDED, certificate, None, best[2], reason)
     if way_out is None and goes_on:
         better = _improve(problem, run, best, deadline)
         if known is not None:
@@ -110,6 +117,15 @@ def settle(
         return Outcome(Status.UNBOUNDED, certificate, None, best[2], reason)
     reason = NoAnswer("not attained", way_out.text, is_proven=False)
     return Outcome(Status.NOT_ATTAINED, *best, reason)
+
+
+def _falls_on(run: Run, point: Point, deadline: Deadline) -> bool:
+    """Whether a point that lies far away is only one on the way to infinity."""
+    if np.abs(point.x).max(initial=0.0) <= FAR or deadline.is_over:
+        return False
+    run.deadline = deadline
+    run.fall = falls_without_limit(run)
+    return bool(run.fall)
 
 
 Best = tuple[Certificate | None, Point | None, str]
@@ -133,7 +149,7 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
     ranking = _exact_first(run, run.ranking())
     # Where f falls without limit the best points are so far away that no solver can answer there.
     nearer = [c for c in ranking if np.abs(c.x).max(initial=0.0) <= FAR and run.is_acceptable(c)]
-    for candidate in [*ranking[:MAX_CERTIFIED], *nearer[:1]]:
+    for candidate in [*ranking[:MAX_CERTIFIED], *nearer[:1], *_worse_by_steps(run, ranking)]:
         certificate = _certify(problem, run, candidate, deadline)
         point = Point(problem.chain.end.levels, candidate.x, candidate.y)
         best: Best = (certificate, point, candidate.source)
@@ -144,6 +160,18 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
         if deadline.is_over:
             break
     return refused
+
+
+def _worse_by_steps(run: Run, ranking: list[Candidate]) -> list[Candidate]:
+    """Candidates farther down: the best ones may all lie where the lower level is hardly feasible."""
+    rest = [c for c in ranking[MAX_CERTIFIED:] if run.is_acceptable(c)]
+    if not rest:
+        return []
+    unit = 1 + abs(ranking[0].value)
+    found = (
+        next((c for c in rest if c.value >= ranking[0].value + step * unit), None) for step in STEPS_DOWN
+    )
+    return [c for c in dict.fromkeys(found) if c is not None]
 
 
 def _exact_first(run: Run, ranking: list[Candidate]) -> list[Candidate]:

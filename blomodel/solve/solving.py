@@ -21,8 +21,9 @@ from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.arguments import check_arguments
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
-from blomodel.methods.run.run import Run, StopRun
+from blomodel.methods.run.run import UNBOUNDED, Run, StopRun
 from blomodel.methods.run.stopping import stop_rule_of
+from blomodel.methods.search.fall import LookOut
 from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Best, Outcome, settle
@@ -124,6 +125,7 @@ def solve_problem(
         control=listener.control,
         history_every=history_every,
         solver=choice,
+        look_out=LookOut(),
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)
@@ -187,7 +189,7 @@ def _run_to_the_end(method: Any, run: Run, interrupts: Interrupts, load: float) 
             with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
                 method.run(run)
     except StopRun as stop:
-        run.stopped_by = stop.reason
+        run.stopped_by = None if stop.reason == UNBOUNDED else stop.reason
         run.is_cut_short = isinstance(stop, TimeIsOver)
     except LowerLevelError as error:  # no wrong model: the status will say what is missing
         run.note(str(error))
@@ -316,7 +318,8 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
     """Set values, duals, status and certificate on the user's objects; the value to report."""
     status, certificate, point = outcome.status, outcome.certificate, outcome.point
     problem.status, problem.certificate = status, certificate
-    if point is None or (certificate is None and status is not Status.INTERRUPTED):
+    is_kept = certificate is not None or status is Status.INTERRUPTED
+    if point is None or not is_kept or status is Status.FAILED:
         for leaf in problem.variables:
             leaf.save_value(None)
         problem.user_start.leave(problem.variables)

@@ -18,6 +18,7 @@ from blomodel.declare.forgotten import warn_of_forgotten
 from blomodel.declare.leaves import Leaves
 from blomodel.declare.levels import (
     Levels,
+    check_computed,
     check_constraints,
     check_objective,
     check_parameters,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
     from blomodel.model.model import Model
     from blomodel.problem import BilevelProblem
+    from blomodel.solve.route import Route
 
 
 class StatedProblem:
@@ -57,8 +59,7 @@ class StatedProblem:
         variables: Sequence[cp.Variable] | None = None,
         transformations: Sequence[Transformation] = (),
     ) -> None:
-        check_objective(objective, "upper")
-        self.objective = objective
+        self.objective: Objective = check_objective(objective, "upper")
         self.constraints: list[Constraint] = check_constraints(constraints, "upper")
         self.is_game: bool = isinstance(lower, Nash)
         stated = lower.followers if isinstance(lower, Nash) else check_followers(lower)
@@ -67,7 +68,7 @@ class StatedProblem:
         self.declared: tuple[cp.Variable, ...] | None = None if variables is None else tuple(variables)
         self._derive()
         lower_parts = [part for f in self.followers for part in (f.objective.args[0], *f.constraints)]
-        upper_parts = [objective.args[0], *self.constraints]
+        upper_parts = [self.objective.args[0], *self.constraints]
         is_told = warn_of_levels(self.levels, upper_parts, lower_parts, variables, stacklevel=3)
         if variables is None and not is_told:
             warn_of_forgotten(self.levels, upper_parts, self.followers, stacklevel=3)
@@ -193,13 +194,39 @@ class StatedProblem:
             return self.plain_chain.then(*self.transformations)
         if not self.levels.p.has_values:
             return self.plain_chain
-        from blomodel.transformations.scales import FittingScales
-        from blomodel.transformations.units import FittingUnits
-
-        model, p = self.plain_model, self.parameter_values()
-        scaled = self.plain_chain.where_accepted(FittingScales(model, p))
+        scales, units = self._route.scales, self._route.units
+        scaled = self.plain_chain.where_accepted(scales)
         is_scaled = len(scaled) > len(self.plain_chain)  # with objectives in their own units too
-        return scaled if is_scaled else self.plain_chain.where_accepted(FittingUnits(model, p))
+        return scaled if is_scaled else self.plain_chain.where_accepted(units)
+
+    @cached_property
+    def _route(self) -> Route:
+        """What the parameters' values have decided: units, and what is convex."""
+        from blomodel.solve.route import find_route  # brings the compiler
+
+        return find_route(self.plain_model, self.parameter_values())
+
+    def _follow_parameters(self) -> None:
+        """Forget what other values of the parameters have decided, where these decide otherwise.
+
+        So an answer does not depend on the values for which the problem was solved before.
+        """
+        if not self.levels.parameters or self.transformations or "chain" not in vars(self):
+            return
+        known = vars(self).get("_route")
+        if known is not None:
+            p = self.parameter_values()
+            if known.p == p.tobytes():
+                return
+            from blomodel.solve.route import find_route
+
+            found = find_route(self.plain_model, p)
+            if found.is_same_as(known):
+                vars(self)["_route"] = replace(known, p=found.p)
+                return
+        for name in ("_route", "chain"):
+            vars(self).pop(name, None)
+        self.forget_models()
 
     @cached_property
     def model(self) -> Model:
@@ -238,7 +265,10 @@ class StatedProblem:
             vars(self).pop(name, None)
 
     def check_data(self) -> None:
-        """Raise when a parameter has no value or one that is not finite, or the constraints changed."""
+        """Raise when a parameter has no value or one that is not finite, or the constraints changed.
+
+        Parameters that have other values than before may ask for another way to solve the problem.
+        """
         if self._rows != self._present_rows():
             raise ModelError(
                 "A constraint was added, removed or replaced after the problem was made, which is not "
@@ -246,6 +276,11 @@ class StatedProblem:
                 "data that change, use a cp.Parameter)."
             )
         check_parameters(self.levels.parameters)
+        if self.levels.parameters:
+            levels = [(f.objective, f.constraints) for f in self.followers]
+            for objective, rows in [(self.objective, self.constraints), *levels]:
+                check_computed([objective.args[0], *rows])
+        self._follow_parameters()
 
     def parameter_values(self) -> np.ndarray:
         """The parameters' present values as one vector."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.errors import DataError
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.clarabel import (
@@ -98,7 +99,7 @@ class ConvexProgram:
         self.P: Any = sp.csc_array((n, n)) if P is None else sp.csc_array(P, dtype=float)
         self.nonnegative = np.asarray(nonnegative, dtype=np.intp).ravel()
         if not all(np.all(np.isfinite(v)) for v in (self.q, self.P.data, self.A_eq.data)):
-            raise ValueError("the data of a convex program must be finite")
+            raise DataError("the data of a convex program must be finite")
         self.is_linear: bool = self.P.nnz == 0 or not np.any(self.P.data)
         self._linear: LinearPieces | None = None
         self._feasibility: LinearPieces | None = None
@@ -380,5 +381,5 @@ def _rows(matrix: Any, right: Any, n: int) -> tuple[Any, Vector]:
     if rows.shape != (right.size, n):
         raise ValueError(f"constraint rows have shape {rows.shape}, expected {(right.size, n)}")
     if np.any(np.isnan(right)) or not np.all(np.isfinite(rows.data)):
-        raise ValueError("the data of a convex program must be finite")
+        raise DataError("the data of a convex program must be finite")
     return rows, right

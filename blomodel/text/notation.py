@@ -100,11 +100,13 @@ class LatexNotation(Notation):
         found = re.fullmatch(r"([A-Za-z]+)(\d+)", base)
         if found and not index:
             base, index = found.groups()
-        text = base if len(base) == 1 else rf"\mathrm{{{_clean(base)}}}"
+        if not base:  # nothing that an index could belong to
+            return self.word(name)
+        text = base if len(base) == 1 and base.isalnum() else self.word(base)
         text = rf"\{base}" if base in _GREEK else text
         if not index:
             return text
-        shown = index if index.isdigit() or len(index) == 1 else rf"\mathrm{{{_clean(index)}}}"
+        shown = index if index.isdecimal() or (len(index) == 1 and index.isalnum()) else self.word(index)
         return f"{text}_{{{shown}}}"
 
     def word(self, text: str) -> str:
@@ -179,9 +181,19 @@ class LatexNotation(Notation):
         return rf"{name} \in \mathbb{{R}}^{{{size}}}"
 
 
+_PRINTED = {character: rf"\{character}" for character in "_&%#{}$ "} | {
+    "\\": r"\backslash{}",
+    "^": r"\wedge{}",
+    "~": r"\sim{}",
+    "<": "<{}",  # which no page takes for the beginning of a tag, should it be put there as it is
+}
+
+
 def _clean(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
-    return re.sub(r"([_&%#{}$])", r"\\\1", text).replace("^", r"\hat{}").replace(" ", r"\ ")
+    """Text that LaTeX prints as it stands, whatever it is."""
+    return "".join(
+        _PRINTED.get(character, character if character.isprintable() else r"\ ") for character in text
+    )
 
 
 TEXT, LATEX = Notation(), LatexNotation()

@@ -117,6 +117,7 @@ def solve_apart(run: Run, parts: Sequence[Part], work: Callable[[Run], None]) ->
             found.append(_Result.of(run, part, findings))
             run.iterations += findings.iterations
             run.evaluations += findings.evaluations
+            run.fall = run.fall or findings.fall
             for note in findings.notes:
                 run.note(note)
             run.check_limits()

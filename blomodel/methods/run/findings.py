@@ -78,6 +78,7 @@ class Findings:
     tried: list[tuple[np.ndarray, InnerStatus]] = field(default_factory=list)
     is_infeasible: bool = False
     is_unbounded: bool = False
+    fall: str = ""  # what was seen of f falling without limit; empty where it is proven
     stopped_by: str | None = None
     diverged_at: int | None = None  # iterations after which the method's own point was seen to run away
     is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own

@@ -28,6 +28,7 @@ from blomodel.structure.sets import SimpleSet, simple_set
 Made = TypeVar("Made")
 OPTIMALITY_GAP = 1e-4  # where the user says nothing
 RUNAWAY = 1e12  # entries of x beyond which no lower answer can be told from rounding
+UNBOUNDED = "f falls without limit"  # why a run ends that has seen enough
 BOUND_SLACK = 1e-8  # relative: what tolerances of linear and convex programs may raise a bound by
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
@@ -61,6 +62,7 @@ class Run(Findings):
     next_gap: int = 1  # iterations after which the gap of the watched point is measured next
     began: float = field(default_factory=time.perf_counter)
     solver: SolverChoice = NO_PREFERENCE  # which inner solver the user prefers
+    look_out: Callable[[Run, float], None] | None = None  # told of every value; may end the run
     family: str = ""  # of the step of a portfolio that is at work
     activity: str = ""  # what is being tried, for a person
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
@@ -185,6 +187,8 @@ class Run(Findings):
         if self.stop_rule is not None and self.stop_rule.is_met(self, x, figures):
             raise StopRun("its stop rule")
         self.check_limits()
+        if self.look_out is not None:
+            self.look_out(self, figures.get("value", np.nan))
 
     def is_due(self, count: int) -> bool:
         """Whether so many further iterations reach the next row of the history."""
@@ -249,6 +253,7 @@ class Run(Findings):
         self.raise_bound(other.bound, other.bound_source, other.bound_slack, is_lowered=True)
         self.is_infeasible |= other.is_infeasible
         self.is_unbounded |= other.is_unbounded
+        self.fall = self.fall or other.fall
         if other.stopped_by is not None:
             raise StopRun(other.stopped_by)
 
