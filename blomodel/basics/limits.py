@@ -63,6 +63,12 @@ COPIED_CONSTANT = Limit(
     "beyond it, tapes read a constant where it lies, since a copy in each of them would fill the memory",
 )
 
+FEW_LOOKS = Limit(
+    10**8,
+    "multiplications in f and g",
+    "beyond it, sizes of objectives are looked at in few places, since each look takes a tenth of a second",
+)
+
 # The plan of auto
 
 TREE_PAIRS = Limit(

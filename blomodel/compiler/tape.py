@@ -387,7 +387,7 @@ class _Encoder:
         ends = np.cumsum(sizes)
         part = np.searchsorted(ends, source, side="right")
         places = source - (ends - sizes)[part] + offsets[part]
-        held = [node.args[number] for number in np.unique(part)]
+        held = [arg for arg, count in zip(node.args, np.bincount(part)) if count]
         is_fixed = len(held) == 1 or self.movable.isdisjoint(held)
         if target is None and is_fixed and places[-1] - places[0] == node.size - 1:
             if np.all(np.diff(places) == 1):  # a piece of another value: nothing to do
@@ -398,7 +398,7 @@ class _Encoder:
         out = self.offset[number] = self._take(node.size)
         if target is None:
             return [op.GATHER, node.size, out, self._list(places)]
-        if np.unique(target).size == target.size:
+        if np.bincount(target).max(initial=0) <= 1:
             full = np.full(node.size, self.zero)
             full[target] = places
             return [op.GATHER, node.size, out, self._list(full)]

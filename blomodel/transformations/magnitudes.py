@@ -29,6 +29,7 @@ PULL = 1e-3  # towards no change, where nothing else decides
 NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
 SAME = 1e-9  # relative; slopes that differ by less are equal
 PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
+FEW_PROBES = 2  # where each takes long
 ALIKE = 0.9  # share of their size that looks at one entry must have in common
 ROUNDS = 3  # of implying ranges by rows
 
@@ -161,7 +162,8 @@ class _Equations:
         self.n_unknowns += 1
         product = jvp(slope, ("x", "y"))
         z = np.concatenate(at[:2])
-        here, bend = slope(*at), product(*at, z)
+        here = slope(*at)
+        bend = product(*at, z) if z.any() else np.zeros(z.size)
         linear = here - bend
         linear[np.abs(linear) <= NEGLIGIBLE * (np.abs(here) + np.abs(bend))] = 0.0
         mine = np.flatnonzero(decided)
@@ -171,7 +173,8 @@ class _Equations:
             keep = decided[second.row] | decided[second.col]
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
         else:  # the diagonal, estimated by products with random signs
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (PROBES, z.size))
+            count = PROBES if limits.FEW_LOOKS.allows(slope.n_products) else FEW_PROBES
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (count, z.size))
             looks = np.array([sign * product(*at, sign) for sign in signs])
             mean, spread = looks.mean(axis=0), np.sqrt((looks**2).mean(axis=0))
             # Where the looks differ, they show what stands beside the diagonal, and cancel by chance.
