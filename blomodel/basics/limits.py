@@ -63,6 +63,12 @@ COPIED_CONSTANT = Limit(
     "beyond it, tapes read a constant where it lies, since a copy in each of them would fill the memory",
 )
 
+STUDIED_CURVATURES = Limit(
+    20_000_000,
+    "second derivatives of g",
+    "beyond it, the certificate does not study a point's neighbourhood, whose derivatives would fill the "
+    "memory, and claims no more than that the point is feasible",
+)
 FEW_LOOKS = Limit(
     10**8,
     "multiplications in f and g",

@@ -7,6 +7,8 @@ from blomodel.model.model import Model
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
 LOCAL = 2e-4  # the same for the tests of the neighbourhood
+PRODUCT = 1e-9  # seconds for each multiplication in f and g
+LOOKS = 10  # evaluations of f and g, and of their slopes
 SOLVERS = 4  # for a lower level with integers, in units of the overhead
 SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
 
@@ -27,10 +29,16 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
     if not model.is_convex_below:
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size
-    work = OVERHEAD + EACH * size + local_seconds(model)
+    work = OVERHEAD + EACH * size + local_seconds(model) + LOOKS * _evaluation(model)
     return work * min(max(load, 1.0), 5.0) + SOLVES * lower_seconds
 
 
 def local_seconds(model: Model) -> float:
     """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
-    return 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
+    work = 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
+    return work + 2 * min(model.y.size, model.n_curvatures) * _evaluation(model)
+
+
+def _evaluation(model: Model) -> float:
+    """Seconds for one evaluation of both objectives, by the products in them."""
+    return PRODUCT * (model.f.n_products + model.g.n_products)

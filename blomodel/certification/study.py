@@ -28,6 +28,9 @@ def study(
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = judged.model, judged.p
+    if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
+        reason = f"second derivatives of the lower level, about {model.n_curvatures:.1g}, are too many"
+        return None, LocalFacts(None, False, f"{reason} for the tests of the neighbourhood")
     if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     if deadline.remaining < GRACE:

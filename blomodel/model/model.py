@@ -20,6 +20,7 @@ from blomodel.compiler.expressions.domains import first_unproven
 from blomodel.compiler.expressions.integers import first_integer, integers_of
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
+from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_quadratic, polynomial
 from blomodel.compiler.tape import Tape
@@ -220,7 +221,9 @@ class Model:
             return self.integer_lower.solve(x, p, deadline)
         program = self._program_where_convex
         if program is not None:
-            answer = program.solve(x, p, warm=warm, accuracy=accuracy)
+            answer = program.solve(x, p, warm=warm, accuracy=accuracy, near=near, deadline=deadline)
+            if program.is_large_and_smooth and deadline.is_over:
+                return answer, True
             # A Hessian that depends on x may be indefinite here and positive elsewhere.
             if answer.status is not InnerStatus.FAILED or program.is_convex(x, p):
                 return answer, True
@@ -336,6 +339,11 @@ class Model:
         point = (x, y, p, np.concatenate(([1.0], multipliers)))
         both = sp.csr_array(jacobian(self.lagrangian_gradient, ("x", "y"), point))
         return sp.csr_array(both[:, : self.x.size]), sp.csr_array(both[:, self.x.size :])
+
+    @cached_property
+    def n_curvatures(self) -> int:
+        """Roughly how many second derivatives of g in (y, x) and (y, y) differ from zero."""
+        return curvature_entries(self.g)
 
     @cached_property
     def kkt_hessian(self) -> KktHessian:

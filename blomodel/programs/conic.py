@@ -15,6 +15,7 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.basics import limits
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.lowering import lower
@@ -213,14 +214,23 @@ class ConicProgram:
     # -- solving -----------------------------------------------------------------------------
 
     def solve(
-        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        warm: bool,
+        accuracy: float,
+        near: np.ndarray | None = None,
+        deadline: Deadline = NEVER,
     ) -> Answer:
         """Minimise over y at x; ``warm`` allows the last answer, or Newton steps from it."""
         preferred = self._preferred.solver(ProblemClass.CONIC)
         asked = (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy, preferred)
         if warm and self._answered is not None and self._answered[0] == asked:
             return replace(self._answered[1])
-        answer = self._solve(x, p, weights, warm, accuracy, preferred)
+        answer = self._solve(x, p, weights, warm, accuracy, preferred, near, deadline)
+        if answer.status is InnerStatus.FAILED and deadline.is_over:
+            return answer
         # Elsewhere the next answer to the same question may be sharper than this one.
         self._answered = None if self.lagrangian.can_refine else (asked, replace(answer))
         return answer
@@ -233,6 +243,8 @@ class ConicProgram:
         warm: bool,
         accuracy: float,
         preferred: InnerSolver | None,
+        near: np.ndarray | None,
+        deadline: Deadline,
     ) -> Answer:
         reason = self.objective.why_not_convex(x, p, weights)
         if reason:
@@ -242,9 +254,11 @@ class ConicProgram:
         if len(weights) == 1:
             scale, weights = float(weights[0]), np.ones(1)
         if self.newton is not None and preferred is None:
-            answer = self.newton.solve(x, p, weights, warm, accuracy)
+            answer = self.newton.solve(x, p, weights, warm, accuracy, near, deadline)
             if answer.status is InnerStatus.OPTIMAL:
                 answer.value *= scale
+                return answer
+            if deadline.is_over:  # cone solvers would take longer still
                 return answer
         if warm and self._last is not None and preferred is None:
             point = self._continue(x, p, weights)

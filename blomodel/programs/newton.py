@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.derivatives import jvp
 from blomodel.compiler.tape import Tape
 from blomodel.kernels import machine
@@ -47,17 +48,29 @@ class NewtonMinimiser:
         self._answer: Answer | None = None
 
     def solve(
-        self, x: np.ndarray, p: np.ndarray, weights: np.ndarray, warm: bool, accuracy: float
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        warm: bool,
+        accuracy: float,
+        near: np.ndarray | None = None,
+        deadline: Deadline = NEVER,
     ) -> Answer:
-        """The minimiser, to within ``accuracy`` of 1 + |minimum|; FAILED where there is none."""
+        """The minimiser, to within ``accuracy`` of 1 + |minimum|; FAILED where there is none in time.
+
+        A cold solve starts from ``near``: that its end is a minimiser is shown there, wherever it began.
+        """
         n, question = self._slope.n_outputs, (x.tobytes(), p.tobytes(), weights.tobytes(), accuracy)
         if warm and self._asked == question and self._answer is not None:
             return replace(self._answer, y=self._answer.y.copy())  # a point is measured again and again
-        start = self._last if warm and self._last is not None else np.zeros(n)
+        start = near if near is not None and np.all(np.isfinite(near)) else np.zeros(n)
+        start = self._last if warm and self._last is not None else start
         with one_blas_thread(), np.errstate(all="ignore"):
-            found = self._descend(start.copy(), x, p, weights, accuracy)
+            found = self._descend(start.copy(), x, p, weights, accuracy, deadline)
         if found is None:
-            return Answer.without_point(InnerStatus.FAILED, n, "Newton's method did not converge")
+            reason = "the time was over" if deadline.is_over else "Newton's method did not converge"
+            return Answer.without_point(InnerStatus.FAILED, n, reason)
         y, value, steps = found
         count("newton")
         self._last = y
@@ -68,7 +81,13 @@ class NewtonMinimiser:
         return replace(self._answer, y=y.copy())
 
     def _descend(
-        self, y: np.ndarray, x: np.ndarray, p: np.ndarray, weights: np.ndarray, accuracy: float
+        self,
+        y: np.ndarray,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        accuracy: float,
+        deadline: Deadline,
     ) -> tuple[np.ndarray, float, int] | None:
         def value_at(point: np.ndarray) -> float:
             return float(weights @ self._terms(x, point, p))
@@ -84,7 +103,9 @@ class NewtonMinimiser:
             # Far from the minimiser an accurate step is wasted; near it, it squares the error.
             first = size if step == 0 else first
             forcing = float(np.clip(np.sqrt(size / first), 1e-3, 0.1))
-            move = self._newton_step(x, y, p, weights, slope, forcing)
+            move = self._newton_step(x, y, p, weights, slope, forcing, deadline)
+            if move is None:
+                return None
             decrement = -float(slope @ move)  # twice the decrease that the quadratic model predicts
             if not decrement >= 0.0:
                 return None
@@ -115,11 +136,26 @@ class NewtonMinimiser:
         weights: np.ndarray,
         slope: np.ndarray,
         forcing: float,
-    ) -> np.ndarray:
+        deadline: Deadline,
+    ) -> np.ndarray | None:
+        """The step; None when the time is over."""
         apply = _last_input_only(jvp(self._slope, ("y",)), (x, y, p, weights))
-        hessian = LinearOperator((y.size, y.size), matvec=apply, dtype=float)
-        move, _ = cg(hessian, -slope, rtol=forcing, maxiter=MAX_PRODUCTS)
+
+        def in_time(vector: np.ndarray) -> np.ndarray:
+            if deadline.is_over:
+                raise _TimeIsOver
+            return apply(vector)
+
+        hessian = LinearOperator((y.size, y.size), matvec=in_time, dtype=float)
+        try:
+            move, _ = cg(hessian, -slope, rtol=forcing, maxiter=MAX_PRODUCTS)
+        except _TimeIsOver:
+            return None
         return np.asarray(move)
+
+
+class _TimeIsOver(Exception):
+    """Leaves the conjugate gradients."""
 
 
 def _last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.ndarray], np.ndarray]:

@@ -10,9 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
 from blomodel.errors import DataError
 from blomodel.programs.adjoint import Adjoint, active_rows, pull_back
+from blomodel.programs.conic import ConicProgram
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.lifting import Lifting
 from blomodel.programs.quadratic import QuadraticProgram
@@ -89,8 +91,6 @@ class ParametricProgram:
             except DataError:
                 pass  # a parameter has no value yet; the first solve checks
         else:
-            from blomodel.programs.conic import ConicProgram
-
             self._program = ConicProgram(
                 self.lagrangian, terms, constraints, bounds, name, y_bounds=y_bounds
             )
@@ -113,9 +113,19 @@ class ParametricProgram:
         weights: Sequence[float] | np.ndarray = (1.0,),
         warm: bool = True,
         accuracy: float = 1e-8,
+        near: np.ndarray | None = None,
+        deadline: Deadline = NEVER,
     ) -> Answer:
-        """Minimise at x; ``warm`` starts from the last answer."""
-        answer = self._program.solve(x, p, self._weights(weights), warm, accuracy)
+        """Minimise at x; ``warm`` starts from the last answer.
+
+        Where a solve takes long, a cold one starts from ``near``, and ends without answer at the
+        deadline.
+        """
+        weights = self._weights(weights)
+        if self.is_large_and_smooth and isinstance(self._program, ConicProgram):
+            answer = self._program.solve(x, p, weights, warm, accuracy, near, deadline)
+        else:
+            answer = self._program.solve(x, p, weights, warm, accuracy)
         if self._is_lifted:
             answer.lifted, answer.y = answer.y, answer.y[: self.y.size]
             answer.duals = answer.duals[: len(self._original[1])]
