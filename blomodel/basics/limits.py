@@ -66,13 +66,13 @@ COPIED_CONSTANT = Limit(
 STUDIED_CURVATURES = Limit(
     20_000_000,
     "second derivatives of g",
-    "beyond it, the certificate does not study a point's neighbourhood, whose derivatives would fill the "
-    "memory, and claims no more than that the point is feasible",
+    "beyond it, the certificate does not study a point's neighbourhood, whose derivatives would fill "
+    "the memory, and claims no more than that the point is feasible",
 )
 FEW_LOOKS = Limit(
     10**8,
     "multiplications in f and g",
-    "beyond it, sizes of objectives are looked at in few places, since each look takes a tenth of a second",
+    "beyond it, sizes of objectives are looked at in few places, since each look takes long",
 )
 
 # The plan of auto

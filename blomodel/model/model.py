@@ -19,8 +19,8 @@ from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, SPEC
 from blomodel.compiler.expressions.domains import first_unproven
 from blomodel.compiler.expressions.integers import first_integer, integers_of
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.passes.curvature_entries import curvature_entries
+from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_quadratic, polynomial
 from blomodel.compiler.tape import Tape
