@@ -387,7 +387,7 @@ class _Encoder:
         ends = np.cumsum(sizes)
         part = np.searchsorted(ends, source, side="right")
         places = source - (ends - sizes)[part] + offsets[part]
-        held = [arg for arg, count in zip(node.args, np.bincount(part)) if count]
+        held = [arg for arg, count in zip(node.args, np.bincount(part), strict=False) if count]
         is_fixed = len(held) == 1 or self.movable.isdisjoint(held)
         if target is None and is_fixed and places[-1] - places[0] == node.size - 1:
             if np.all(np.diff(places) == 1):  # a piece of another value: nothing to do
