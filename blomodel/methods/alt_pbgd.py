@@ -12,6 +12,7 @@ from blomodel.compiler.passes.directions import Direction, Term, point_in
 from blomodel.kernels.fields import N_PACE, STEP
 from blomodel.kernels.loops import alt_pbgd as kernel
 from blomodel.methods.first_order.arrays import given
+from blomodel.methods.first_order.batches import run_alternating
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.first_order import FirstOrder, set_up
 from blomodel.methods.first_order.frame import first_order_run
@@ -50,6 +51,9 @@ class AltPbgd(PenaltyMethod):
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX_OR_PL})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
+    batch_size: int | None = setting(
+        None, "rows of data drawn for each step; None: all of them", minimum=1
+    )
     step_y_penalised: float | Schedule | None = setting(
         None,
         "step of the inner solver of f / penalty + g where it differs; None: step_y",
@@ -58,6 +62,9 @@ class AltPbgd(PenaltyMethod):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        if self.batch_size is not None:
+            run_alternating(self, run, self.batch_size)
+            return
         setup = set_up(run, prox=True)
         f_x, f_y = setup.f_slope("x"), setup.f_slope("y")
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")

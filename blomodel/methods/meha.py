@@ -12,6 +12,7 @@ from blomodel.compiler.passes.directions import Direction, Term, point_in
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.loops import meha as kernel
 from blomodel.methods.first_order.arrays import given
+from blomodel.methods.first_order.batches import run_moreau
 from blomodel.methods.first_order.constants import (
     Constants,
     envelope_curvature,
@@ -95,10 +96,16 @@ class Meha(StopSettings):
     theta: object | None = setting(
         None, "theta^0, a number or one for each entry of y; None: the first y", own=True
     )
+    batch_size: int | None = setting(
+        None, "rows of data drawn for each step; None: all of them", minimum=1
+    )
     max_steps: int = setting(200_000, "largest number of iterations for each weight", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        if self.batch_size is not None:
+            run_moreau(self, run, self.batch_size)
+            return
         setup = set_up(run, prox=True)
         f_x, f_y = setup.f_slope("x"), setup.f_slope("y")
         g_x, g_y = setup.g_slope("x"), setup.g_slope("y")

@@ -16,6 +16,7 @@ from blomodel.kernels.fields import GROWTH, N_PACE, STEP
 from blomodel.kernels.linalg import advance
 from blomodel.kernels.loops import pbgd_free as kernel
 from blomodel.methods.first_order.arrays import given
+from blomodel.methods.first_order.batches import run_free
 from blomodel.methods.first_order.constants import safe_step
 from blomodel.methods.first_order.constrained import spectral_norm
 from blomodel.methods.first_order.first_order import FirstOrder, first_point, set_up
@@ -119,12 +120,19 @@ class PbgdFree(PenaltyMethod):
     inner_steps: int | Schedule | None = setting(
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
+    batch_size: int | None = setting(
+        None, "rows of data drawn for each step; None: all of them", minimum=1
+    )
     max_steps: int = setting(5000, "largest number of iterations for each penalty weight", minimum=1)
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
         if holds_x_below(run.model):
             self._run_coupled(run)
+            return
+        if self.batch_size is not None:
+            if not _has_no_step(run, "alt-pbgd"):
+                run_free(self, run, self.batch_size)
             return
         setup = set_up(run, prox=True)
         x, y = setup.x.copy(), setup.y.copy()

@@ -1,9 +1,9 @@
 """Sums over the rows of data, and the same function of a few rows at a time.
 
 ``sum_squares(A @ y - b)``, ``sum(multiply(x, logistic(A @ y)))`` and the like do the same with every row
-of A. Such a tape is taken apart here: what belongs to single rows, what is summed over them, what holds no
-rows. For a number of rows a second tape is made, whose inputs are the data of these rows, and which counts
-them so often that its mean over all choices of rows is the whole sum.
+of A. Such a tape is taken apart here: what belongs to single rows, what is summed over them, and what
+holds no rows. For a number of rows a second tape is made, whose inputs are the data of these rows, and
+which counts them so often that its mean over all choices of rows is the whole sum.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ class _Parts:
 
     def _refuse(self, why: str) -> NotASumError:
         return NotASumError(
-            f"batch_size: {self.name} is no sum over rows of data: {why}. Sums such as sum_squares(A @ y - "
-            "b), sum(logistic(A @ y)) or sum(multiply(x, losses of the rows)) can be sampled; leave "
-            "batch_size out to use all rows in every step."
+            f"batch_size: {self.name} is no sum over rows of data: {why}. Sums such as "
+            "sum_squares(A @ y - b), sum(logistic(A @ y)) or sum(multiply(x, losses of rows)) can be "
+            "sampled; leave batch_size out to use all rows in every step."
         )
 
     # One node

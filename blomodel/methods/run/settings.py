@@ -44,6 +44,9 @@ VOCABULARY: dict[str, Word] = {
     "step_multiplier": Word(Kind.STEP, "step of the lower level's multipliers"),
     "inner_steps": Word(Kind.COUNT, "steps of the inner loop in each iteration"),
     "linear_steps": Word(Kind.COUNT, "steps of the linear solver in each iteration"),
+    "batch_size": Word(
+        Kind.COUNT, "rows of data drawn at random for each step; None: all rows in every step"
+    ),
     "max_steps": Word(Kind.COUNT, "largest number of iterations, for each penalty weight if it grows"),
     "penalty": Word(Kind.WEIGHT, "weight of the lower level against f; the first one if it grows"),
     "penalty_first": Word(Kind.WEIGHT, "smallest weight of a path of growing weights"),

@@ -1,0 +1,141 @@
+"""Mini-batches: the same as the whole method with all rows, reproducible, and right in the end."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+
+import blomodel as bm
+from blomodel.compiler.passes.row_sums import NotASumError
+
+METHODS = ["meha", "alt-pbgd", "f2sa", "pbgd-free"]
+N, K = 200, 4
+
+
+def _data(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    true = random.standard_normal(K)
+    A, V = random.standard_normal((N, K)), random.standard_normal((N // 2, K))
+    return A, A @ true + random.standard_normal(N), V, V @ true + random.standard_normal(N // 2)
+
+
+def _ridge(seed: int = 0) -> bm.BilevelProblem:
+    """A ridge weight chosen by validation; f holds x, so that pbgd-free has something to go by."""
+    A, b, V, c = _data(seed)
+    x, y = cp.Variable(name="x"), cp.Variable(K, name="y")
+    g = cp.sum_squares(A @ y - b) / N + (1 + x) * cp.sum_squares(y)
+    f = cp.sum_squares(V @ y - c) / len(c) + 0.5 * cp.square(x - 0.5)
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0, x <= 2], lower)
+
+
+def _cleaning(n: int, seed: int = 0) -> bm.BilevelProblem:
+    """A weight for each sample, some of which have the wrong sign."""
+    random = np.random.default_rng(seed)
+    true = random.standard_normal(K)
+    A, V = random.standard_normal((n, K)), random.standard_normal((n, K))
+    b, c = A @ true, V @ true
+    b[: n // 3] *= -1
+    x, y = cp.Variable(n, name="x"), cp.Variable(K, name="y")
+    g = cp.sum(cp.multiply(x, cp.square(A @ y - b))) / n + 0.01 * cp.sum_squares(y)
+    f = cp.sum_squares(V @ y - c) / n
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0, x <= 1], lower)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_all_rows_in_every_batch_is_the_whole_method(name: str) -> None:
+    settings = {"penalty": 5.0, "step_x": 0.05, "step_y": 0.1, "max_steps": 15}
+    if name == "meha":
+        settings |= {"penalty_power": 0.3, "proximal": 1.0, "step_theta": 0.1}
+    else:
+        settings |= {"inner_steps": 3}
+    ends = []
+    for batch_size in (None, N):
+        problem = _ridge()
+        problem.solve(method=name, batch_size=batch_size, **settings)
+        assert problem.solution is not None
+        assert problem.solution.iterations == 15
+        ends.append(problem.solution.iterate)
+    for variable in ("x", "y"):
+        np.testing.assert_allclose(ends[1][variable], ends[0][variable], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_seed_gives_the_same_result(name: str) -> None:
+    ends = []
+    for seed in (1, 1, 2):
+        problem = _ridge()
+        problem.solve(method=name, batch_size=8, seed=seed, max_steps=60)
+        assert problem.solution is not None
+        ends.append(problem.solution.iterate["y"])
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert not np.array_equal(ends[0], ends[2])
+
+
+def _least_value() -> float:
+    """Min of phi for the ridge problem, by SciPy and the normal equations."""
+    A, b, V, c = _data(0)
+
+    def phi(x: float) -> float:
+        y = np.linalg.solve(A.T @ A / N + (1 + x) * np.eye(K), A.T @ b / N)
+        return float(np.mean((V @ y - c) ** 2) + 0.5 * (x - 0.5) ** 2)
+
+    return float(minimize_scalar(phi, bounds=(0, 2), method="bounded").fun)
+
+
+@pytest.mark.parametrize("name", ["meha", "alt-pbgd", "f2sa"])
+def test_comes_near_the_known_answer(name: str) -> None:
+    problem = _ridge()
+    start = problem.levels.upper[0]
+    start.value = 2.0
+    value = problem.solve(method=name, batch_size=16, max_steps=800)
+    assert value == pytest.approx(_least_value(), rel=0.02)
+
+
+def test_weights_of_samples_are_drawn_with_their_rows() -> None:
+    problem = _cleaning(120)
+    problem.solve(method="f2sa", batch_size=20, max_steps=600)
+    assert problem.solution is not None
+    weights = problem.solution.iterate["x"]
+    assert weights[:40].mean() < 0.25
+    assert weights[40:].mean() > 0.6
+
+
+def test_kinks_take_proximal_steps_on_batches_too() -> None:
+    A, b, V, c = _data(3)
+    x, y = cp.Variable(name="x"), cp.Variable(K, name="y")
+    g = cp.sum_squares(A @ y - b) / (2 * N) + x * cp.norm1(y)
+    f = cp.sum_squares(V @ y - c) / len(c)
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(f), [x >= 3, x <= 4], lower)
+    problem.solve(method="f2sa", batch_size=50, max_steps=50)
+    assert problem.solution is not None
+
+    def lasso(v: np.ndarray) -> float:
+        u, w = v[:K], v[K:]
+        return float(np.sum((A @ (u - w) - b) ** 2) / (2 * N) + 3 * np.sum(u + w))
+
+    best = minimize(lasso, np.ones(2 * K), bounds=[(0, None)] * (2 * K), tol=1e-12)
+    np.testing.assert_allclose(problem.solution.values["y"], best.x[:K] - best.x[K:], atol=1e-4)
+
+
+def test_what_has_no_rows_is_refused_with_what_would_work() -> None:
+    x, y = cp.Variable(), cp.Variable(3)
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y) + cp.square(x - 1)), [x >= 0], lower)
+    with pytest.raises(NotASumError, match="leave batch_size out"):
+        problem.solve(method="f2sa", batch_size=2)
+
+
+def test_an_objective_without_rows_is_taken_whole() -> None:
+    A, b, _, _ = _data(0)
+    x, y = cp.Variable(name="x"), cp.Variable(K, name="y")
+    g = cp.sum_squares(A @ y - b) / N + (1 + x) * cp.sum_squares(y)
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x >= 0, x <= 2], lower)
+    problem.solve(method="f2sa", batch_size=8, max_steps=20)
+    assert problem.solution is not None
+    assert any("taken whole" in note for note in problem.solution.notes)
