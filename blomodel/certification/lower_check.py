@@ -74,7 +74,7 @@ def check_lower(
     lower = cp.Problem(objective, constraints)
     # A lower level that is not convex at every x may still be convex at this one, but cvxpy's rules hold
     # for powers only where their arguments are known to be nonnegative.
-    is_for_newton = model.is_convex_below and model.lower_program.is_large_and_smooth
+    is_for_newton = model.is_convex_below and model.lower_program.is_for_products
     has_domain = model.unproven_domain([model.g_expression, *model.lower_constraints]) is None
     if has_domain and lower.is_dcp() and not is_for_newton:
         plain = level.sign * substitute(level.objective.args[0])
@@ -142,6 +142,8 @@ def _search_lower(
             by = "SCIP's branch and bound" if is_proven else f"{answer.solver or by}, not a proof"
     elif is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
+    elif is_proven and model.lower_program.is_for_products:
+        by = "proximal and Newton steps; convex by cvxpy's rules"
     elif is_proven and model.lower_program.kind == "conic":
         by = f"{(answer.solver or 'clarabel').capitalize()} on the compiled lower level"
     elif not is_proven:

@@ -222,7 +222,7 @@ class Model:
         program = self._program_where_convex
         if program is not None:
             answer = program.solve(x, p, warm=warm, accuracy=accuracy, near=near, deadline=deadline)
-            if program.is_large_and_smooth and deadline.is_over:
+            if program.is_for_products and deadline.is_over:
                 return answer, True
             # A Hessian that depends on x may be indefinite here and positive elsewhere.
             if answer.status is not InnerStatus.FAILED or program.is_convex(x, p):

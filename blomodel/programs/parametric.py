@@ -10,13 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.errors import DataError
 from blomodel.programs.adjoint import Adjoint, active_rows, pull_back
 from blomodel.programs.conic import ConicProgram
+from blomodel.programs.hoisting import Hoister
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.lifting import Lifting
+from blomodel.programs.proximal_newton import ProximalProgram, size_places
 from blomodel.programs.quadratic import QuadraticProgram
 from blomodel.programs.smooth_norms import SmoothedNorms
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -79,9 +83,21 @@ class ParametricProgram:
         of_rows = self.lagrangian.row_facts
         quadratic = bool((self.lagrangian.term_facts.degree <= 2).all())
         affine_rows = of_rows is None or bool((of_rows.degree <= 1).all())
-        self._program: QuadraticProgram | ConicProgram
+        self._program: QuadraticProgram | ConicProgram | ProximalProgram
         is_program = quadratic and affine_rows and self.lagrangian.is_polyhedral_form
-        if is_program and not self.lagrangian.is_large_and_dense:
+        sizes = size_places(lifting.definitions, y)
+        if (
+            is_program
+            and sizes is not None
+            and len(terms) == 1
+            and not self._original[1]
+            and not limits.STUDIED_CURVATURES.allows(curvature_entries(self.lagrangian.terms))
+            and Hoister((x, y, p), bounds)(self._original[0][0]).is_convex()
+        ):
+            self._program = ProximalProgram(self.lagrangian, *sizes)
+            self.kind = "conic"
+            self.reason = "its Hessian would have far more entries than its data; sizes have a prox"
+        elif is_program and not self.lagrangian.is_large_and_dense:
             self._program = QuadraticProgram(self.lagrangian, terms, bounds, name)
             self.kind = self._program.kind
             what = "linear" if self.kind == "LP" else "quadratic"
@@ -122,7 +138,7 @@ class ParametricProgram:
         deadline.
         """
         weights = self._weights(weights)
-        if self.is_large_and_smooth and isinstance(self._program, ConicProgram):
+        if self.is_for_products and not isinstance(self._program, QuadraticProgram):
             answer = self._program.solve(x, p, weights, warm, accuracy, near, deadline)
         else:
             answer = self._program.solve(x, p, weights, warm, accuracy)
@@ -256,6 +272,11 @@ class ParametricProgram:
     def is_large_and_smooth(self) -> bool:
         """Whether it is too large for an interior-point solver and left to Newton's method."""
         return getattr(self._program, "newton", None) is not None
+
+    @property
+    def is_for_products(self) -> bool:
+        """Whether it is too large for matrices of second derivatives: products with them must do."""
+        return self.is_large_and_smooth or isinstance(self._program, ProximalProgram)
 
     @property
     def has_moving_hessian(self) -> bool:

@@ -293,7 +293,7 @@ def _run(
 ) -> None:
     """Iterate to the end of the iterations or of the time; a mean is the result where steps adapt."""
     run, f = batches.run, batches.f
-    x, y = state[:2]
+    x, y, *_ = state
     is_averaged = method.step_x is None
     beside = np.random.default_rng(run.seed)  # for figures, whose number depends on the clock
     means, done, since = [array.copy() for array in (x, y)], 0, 0

@@ -1,0 +1,252 @@
+"""A large lower level that is smooth and convex but for sizes of single entries: proximal steps.
+
+``sum_squares(A @ y - b) + x * norm1(y)`` with many features: the Hessian A'A would have far more entries
+than A. Proximal gradient steps with momentum (Beck and Teboulle, 2009) find out which entries are zero;
+Newton steps with conjugate gradients on the others make the answer sharp. Only products are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.compiler.blocks import Block
+from blomodel.compiler.passes.derivatives import jvp
+from blomodel.programs.lagrangian import Lagrangian
+from blomodel.solvers.answer import Answer, InnerStatus
+from blomodel.solvers.choice import count
+from blomodel.solvers.threads import one_blas_thread
+
+Definitions = Sequence[tuple[cp.Variable, Sequence[cp.Expression]]]
+
+MAX_ROUNDS = 200  # of proximal steps, and then Newton steps
+STEPS = 30  # proximal steps in a round
+MAX_PRODUCTS = 300  # with the Hessian, in one Newton step
+POWER_STEPS = 15
+MARGIN = 1.1  # on the largest curvature, which power steps find from below
+SHARE = 0.1  # of the accuracy: what is left of the slope may be worth
+ROUNDING = 1e-15
+
+
+class ProximalProgram:
+    """min_y s(x, y) + sum_k w_k(x) |y_k|, for s smooth and convex in y.
+
+    Parameters
+    ----------
+    lagrangian : Lagrangian
+        Of the level with a variable t for each size: s(x, y) + w't with rows y - t <= 0, -y - t <= 0.
+    places : array
+        Which entry of y each t is the size of.
+    lengths : sequence of int
+        Of the variables of which t is made up.
+    """
+
+    is_smooth = False
+
+    def __init__(self, lagrangian: Lagrangian, places: np.ndarray, lengths: Sequence[int]) -> None:
+        self.lagrangian, self.places, self._lengths = lagrangian, places, lengths
+        self.n = lagrangian.blocks[1].size
+        self.n_y = self.n - len(places)
+        self._slope = lagrangian.terms_grad_y
+        self._action = jvp(self._slope, ("y",))
+        self._last: np.ndarray | None = None
+        self._answered: tuple[tuple[bytes, ...], float, Answer] | None = None
+
+    @property
+    def served_by(self) -> str:
+        """Who answers."""
+        return "proximal steps and Newton's method"
+
+    def is_convex(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> bool:
+        """By cvxpy's rules, at every x of X."""
+        return bool(weights[0] >= 0)
+
+    def convexity(self, x: np.ndarray, p: np.ndarray, weights: np.ndarray) -> float:
+        """Not known: the Hessian is not looked at."""
+        return np.nan
+
+    def solve(
+        self,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        warm: bool,
+        accuracy: float,
+        near: np.ndarray | None = None,
+        deadline: Deadline = NEVER,
+    ) -> Answer:
+        """The minimiser, to within ``accuracy`` of 1 + |minimum|; FAILED where none is found in time."""
+        key = (x.tobytes(), p.tobytes(), weights.tobytes())
+        if warm and self._answered is not None and self._answered[:2] == (key, accuracy):
+            return replace(self._answered[2], y=self._answered[2].y.copy())
+        start = np.zeros(self.n_y) if near is None else near.copy()
+        if warm and self._last is not None:
+            start = self._last.copy()
+        with one_blas_thread(), np.errstate(all="ignore"):
+            found = _Descent(self, x, p, weights, deadline).run(start, accuracy)
+        if found is None:
+            reason = "the time was over" if deadline.is_over else "proximal steps did not converge"
+            return Answer.without_point(InnerStatus.FAILED, self.n, reason)
+        count("proximal newton")
+        y, value, slope, sizes, steps = found
+        self._last = y
+        lifted = np.concatenate([y, np.abs(y[self.places])])
+        here = slope[self.places]
+        # y - t <= 0 and -y - t <= 0, one vector of rows after the other for each variable t.
+        both = np.maximum(sizes - here, 0) / 2, np.maximum(sizes + here, 0) / 2
+        parts, begin = [], 0
+        for size in self._lengths:
+            parts += [both[0][begin : begin + size], both[1][begin : begin + size]]
+            begin += size
+        multipliers = np.concatenate(parts)
+        duals = self.lagrangian.split(multipliers)
+        answer = Answer(
+            InnerStatus.OPTIMAL,
+            value,
+            lifted,
+            duals,
+            steps,
+            multipliers,
+            solver="proximal steps, newton",
+        )
+        self._answered = key, accuracy, answer
+        return replace(answer, y=lifted.copy())
+
+
+class _Descent:
+    """One solve."""
+
+    def __init__(
+        self,
+        program: ProximalProgram,
+        x: np.ndarray,
+        p: np.ndarray,
+        weights: np.ndarray,
+        deadline: Deadline,
+    ) -> None:
+        self.program, self.at, self.deadline = program, (x, p, weights), deadline
+        self.n_y, self.places = program.n_y, program.places
+        self.none = np.zeros(len(self.places))
+        self.sizes = np.zeros(self.n_y)  # the weights of the entries
+
+    def slope(self, y: np.ndarray) -> np.ndarray:
+        x, p, weights = self.at
+        return self.program._slope(x, np.concatenate([y, self.none]), p, weights)
+
+    def product(self, y: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        x, p, weights = self.at
+        direction = np.concatenate([vector, self.none])
+        return self.program._action(x, np.concatenate([y, self.none]), p, weights, direction)[: self.n_y]
+
+    def value(self, y: np.ndarray) -> float:
+        x, p, weights = self.at
+        lifted = np.concatenate([y, np.abs(y[self.places])])
+        return float(weights @ self.program.lagrangian.terms(x, lifted, p))
+
+    def shrunk(self, y: np.ndarray, step: float) -> np.ndarray:
+        return np.sign(y) * np.maximum(np.abs(y) - step * self.sizes, 0.0)
+
+    def subgradient(self, y: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """The smallest one."""
+        off = np.sign(slope) * np.maximum(np.abs(slope) - self.sizes, 0.0)
+        return np.where(y != 0, slope + self.sizes * np.sign(y), off)
+
+    def run(
+        self, y: np.ndarray, accuracy: float
+    ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, int] | None:
+        first = self.slope(y)[self.n_y :]
+        again = self.slope(np.ones(self.n_y))[self.n_y :]
+        # Weights that depend on y, or are negative, belong to another problem.
+        if not np.array_equal(first, again) or np.any(first < 0):
+            return None
+        np.add.at(self.sizes, self.places, first)
+        step = 1.0 / max(MARGIN * self.curvature(y), 1e-12)
+        steps = 0
+        for _ in range(MAX_ROUNDS):
+            y, step = self.accelerated(y, step)
+            steps += STEPS
+            if self.deadline.is_over or not np.all(np.isfinite(y)):
+                return None
+            y = self.sharpened(y)
+            slope, value = self.slope(y)[: self.n_y], self.value(y)
+            left = self.subgradient(y, slope)
+            # g(y) - min g <= left . (y - y*), and the two are of a size.
+            worth = float(np.abs(left).max(initial=0.0)) * (1 + 2 * float(np.abs(y).sum()))
+            if worth <= max(SHARE * accuracy, ROUNDING) * (1 + abs(value)):
+                return y, value, slope, first, steps
+        return None
+
+    def curvature(self, y: np.ndarray) -> float:
+        vector, size = np.random.default_rng(0).standard_normal(self.n_y), 0.0
+        for _ in range(POWER_STEPS):
+            vector = self.product(y, vector / (np.linalg.norm(vector) or 1.0))
+            size = float(np.linalg.norm(vector))
+            if not size > 0:
+                break
+        return size
+
+    def accelerated(self, y: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+        """Proximal gradient steps with momentum, which begins afresh where it points uphill."""
+        ahead, momentum = y, 1.0
+        for _ in range(STEPS):
+            if self.deadline.is_over:
+                break
+            new = self.shrunk(ahead - step * self.slope(ahead)[: self.n_y], step)
+            if (ahead - new) @ (new - y) > 0:
+                momentum, ahead = 1.0, y
+                new = self.shrunk(y - step * self.slope(y)[: self.n_y], step)
+            later = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            ahead = new + (momentum - 1) / later * (new - y)
+            y, momentum = new, later
+        return y, step
+
+    def sharpened(self, y: np.ndarray) -> np.ndarray:
+        """A Newton step among the points with the same zeros and signs, where it improves."""
+        held = y != 0
+        if not held.any():
+            return y
+        slope = self.slope(y)[: self.n_y]
+        left = np.where(held, slope + self.sizes * np.sign(y), 0.0)[held]
+
+        def apply(vector: np.ndarray) -> np.ndarray:
+            if self.deadline.is_over:
+                raise TimeoutError
+            whole = np.zeros(self.n_y)
+            whole[held] = np.ravel(vector)
+            return self.product(y, whole)[held]
+
+        hessian = LinearOperator((left.size, left.size), matvec=apply, dtype=float)
+        try:
+            move, _ = cg(hessian, -left, rtol=1e-8, maxiter=MAX_PRODUCTS)
+        except TimeoutError:
+            return y
+        new = y.copy()
+        new[held] += move
+        crossed = np.sign(new) != np.sign(y)
+        if np.all(np.isfinite(new)) and not crossed.any():
+            return new
+        # As far as the first entries that would change their signs, which become zero.
+        new[crossed] = 0.0
+        return new if self.value(new) < self.value(y) else y
+
+
+def size_places(definitions: Definitions, y: Block) -> tuple[np.ndarray, list[int]] | None:
+    """Which entries of y the new variables are the sizes of; None where one is anything else."""
+    found, lengths = [], []
+    for variable, parts in definitions:
+        if len(parts) != 2 or not isinstance(parts[0], cp.Variable) or parts[0] not in y:
+            return None
+        if variable.shape != parts[0].shape or str(parts[1]) != str(-parts[0]):
+            return None
+        place = y.slice_of(parts[0])
+        found.append(np.arange(place.start, place.stop))
+        lengths.append(parts[0].size)
+    if not found:
+        return None
+    places = np.concatenate(found)
+    return (places, lengths) if len(np.unique(places)) == len(places) else None

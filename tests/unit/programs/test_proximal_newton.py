@@ -1,0 +1,61 @@
+"""Large lasso problems by products alone, beside cvxpy and Clarabel."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blomodel as bm
+from blomodel.basics.deadline import Deadline
+from blomodel.programs.proximal_newton import ProximalProgram
+from blomodel.solvers.answer import InnerStatus
+
+M, N = 300, 700
+
+
+def _lasso(has_weights: bool) -> tuple[bm.BilevelProblem, cp.Expression, cp.Variable, cp.Variable]:
+    random = np.random.default_rng(0)
+    A = sp.random_array((M, N), density=0.4, format="csr", rng=random, data_sampler=random.normal)
+    true = np.where(random.random(N) < 0.05, 3 * random.standard_normal(N), 0.0)
+    b = A @ true + 0.1 * random.standard_normal(M)
+    x, y = cp.Variable(N if has_weights else (), name="x"), cp.Variable(N, name="y")
+    norm = cp.sum(cp.multiply(x, cp.abs(y))) if has_weights else x * cp.norm1(y)
+    g = cp.sum_squares(A @ y - b) / (2 * M) + norm
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    return bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [x >= 0.01, x <= 1], lower), g, x, y
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_the_same_answer_as_a_cone_solver(has_weights: bool) -> None:
+    problem, g, x, y = _lasso(has_weights)
+    program = problem.plain_model.lower_program
+    assert isinstance(program._program, ProximalProgram)
+    random = np.random.default_rng(1)
+    at = 0.02 + 0.1 * random.random(N if has_weights else 1)
+    answer = program.solve(at, np.empty(0))
+    x.value = at if has_weights else at[0]
+    again = cp.Problem(cp.Minimize(_fixed(g, x)), [])
+    again.solve(solver=cp.CLARABEL)
+    assert answer.status is InnerStatus.OPTIMAL
+    assert answer.value == pytest.approx(again.value, rel=1e-7)
+    np.testing.assert_allclose(answer.y, y.value, atol=1e-4)
+    # The slope of the value in x: the sizes that the weights multiply.
+    slope = program.gradient(at, np.empty(0), (1.0,), answer)
+    slopes = np.abs(answer.y) if has_weights else [np.abs(answer.y).sum()]
+    np.testing.assert_allclose(slope, slopes, atol=1e-6)
+
+
+def _fixed(g: cp.Expression, x: cp.Variable) -> cp.Expression:
+    from blomodel.compiler.expressions.rewriting import Substitution
+
+    return Substitution([x], [cp.Constant(x.value)])(g)
+
+
+def test_no_answer_after_the_deadline() -> None:
+    problem, *_ = _lasso(False)
+    program = problem.plain_model.lower_program
+    answer = program.solve(np.array([0.01]), np.empty(0), deadline=Deadline.after(0.0))
+    assert answer.status is InnerStatus.FAILED
+    assert "time" in answer.reason
