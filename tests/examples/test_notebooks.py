@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
-SHORTEST = "first_bilevel_problem"  # the one notebook among the quick tests
-named = pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem == SHORTEST else pytest.mark.slow)
-        for path in SCRIPTS
-    ],
-)
+from tests.support.gallery_files import quick
 
 
 def _as_notebook(script: Path) -> object:
-    """A code cell for each part of the story, as sphinx-gallery cuts them."""
+    """The notebook of the example, made by sphinx-gallery as for the pages."""
     nbformat = pytest.importorskip("nbformat")
-    cells = re.split(r"^# %%.*$", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    make = nbformat.v4
-    return make.new_notebook(cells=[make.new_code_cell(cell) for cell in cells if cell.strip()])
+    made = pytest.importorskip("sphinx_gallery.notebook")
+    blocks = pytest.importorskip("sphinx_gallery.py_source_parser").split_code_and_text_blocks
+    settings = pytest.importorskip("sphinx_gallery.gen_gallery").DEFAULT_GALLERY_CONF
+    _, cells = blocks(script)
+    notebook = made.jupyter_notebook(cells, dict(settings), script.parent)
+    return nbformat.reads(json.dumps(notebook), as_version=4)
 
 
-@named
+@quick("first_bilevel_problem", "contract")
 def test_notebook(script: Path, tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
@@ -35,5 +29,7 @@ def test_notebook(script: Path, tmp_path: Path) -> None:
     resources = {"metadata": {"path": str(tmp_path)}}
     client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources)
     client.execute()  # raises what a cell raises
-    printed = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert any(output.output_type == "stream" and output.name == "stdout" for output in printed)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any(output.output_type == "stream" and output.name == "stdout" for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs), "no picture"
+    assert not any(output.output_type == "stream" and output.name == "stderr" for output in outputs)
