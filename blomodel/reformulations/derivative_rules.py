@@ -54,6 +54,7 @@ from blomodel.basics import limits
 from blomodel.compiler.expressions.restricting import places
 from blomodel.compiler.rules import run_order
 from blomodel.compiler.rules_affine import SAME_VALUE
+from blomodel.compiler.tape import KEPT_ENTRIES
 from blomodel.reformulations.symbolic import (
     apply_matrix,
     coefficient_matrix,
@@ -181,7 +182,9 @@ def _matrix_product(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expr
 
 
 def _turned(matrix: cp.Expression) -> cp.Expression:
-    return cp.Constant(matrix.value.T) if isinstance(matrix, cp.Constant) else matrix.T
+    if isinstance(matrix, cp.Constant) and matrix.size < KEPT_ENTRIES:
+        return cp.Constant(matrix.value.T)
+    return matrix.T  # cvxpy copies what becomes a constant
 
 
 def _outer(first: cp.Expression, second: cp.Expression) -> cp.Expression:

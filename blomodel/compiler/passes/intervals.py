@@ -260,6 +260,8 @@ def _matmul(node: Node, left: Interval, right: Interval) -> Interval:
     # Stored by columns, so that a C-order reshape gives the transpose: a[l] is column l.
     a = [matrix(end, m, k, transposed % 2 == 1) for end in left]
     b = [matrix(end, k, n, transposed >= 2).T for end in right]
+    if np.array_equal(a[0], a[1]):
+        return _images(a[0], b)
     low, high = np.zeros((n, m)), np.zeros((n, m))
     for inner in range(k):
         column = (a[0][inner][None, :], a[1][inner][None, :])
@@ -268,6 +270,23 @@ def _matmul(node: Node, left: Interval, right: Interval) -> Interval:
         low += term[0]
         high += term[1]
     return low.ravel(), high.ravel()
+
+
+def _images(columns: np.ndarray, rows: list[np.ndarray]) -> Interval:
+    """A matrix of numbers, given by its columns, times intervals, given by their rows."""
+    positive, negative = np.maximum(columns, 0.0), np.minimum(columns, 0.0)
+
+    def end(of_positive: np.ndarray, of_negative: np.ndarray, infinity: float) -> np.ndarray:
+        total = np.zeros((of_positive.shape[1], columns.shape[1]))
+        for part, factors in ((positive, of_positive), (negative, of_negative)):
+            is_finite = np.isfinite(factors)
+            total += np.where(is_finite, factors, 0.0).T @ part
+            if not is_finite.all():
+                total[((~is_finite).T.astype(float) @ (part != 0.0)) > 0] = infinity
+        return total
+
+    low, high = rows
+    return end(low, high, -np.inf).ravel(), end(high, low, np.inf).ravel()
 
 
 def _sparse(node: Node, arg: Interval) -> Interval:

@@ -126,3 +126,22 @@ def test_bounds_hold_on_random_boxes(ends, name: str, t) -> None:
     value = tape(np.clip(low + np.array(t) * (high - low), low, high))
     slack = 1e-12 * (1.0 + np.abs(value))
     assert np.all(np.isnan(value) | ((value >= below - slack) & (value <= above + slack)))
+
+
+def test_a_matrix_of_numbers_times_intervals_with_open_ends():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(4, 3))
+    A[1, 2] = 0.0
+    low = np.array([-1.0, -np.inf, 2.0])
+    high = np.array([0.5, 1.0, np.inf])
+    y = cp.Variable(3)
+    tape = lower([A @ y], [Block("y", [y])])
+    found = intervals(tape, {"y": (low, high)})
+    points = np.clip(rng.normal(scale=1e3, size=(2000, 3)), low, high) @ A.T
+    assert np.all(found[0] <= points.min(axis=0)) and np.all(points.max(axis=0) <= found[1])
+    only_first = A[1, 0] * np.array([low[0], high[0]])
+    assert np.isinf(found[0][0]) or np.isinf(found[1][0])
+    # Row 1 does not hold the last entry: its end that the second entry leaves finite is exact.
+    finite = found[1][1] if A[1, 1] > 0 else found[0][1]
+    expected = (max if A[1, 1] > 0 else min)(only_first) + A[1, 1] * high[1]
+    assert finite == pytest.approx(expected)
