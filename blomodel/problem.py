@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from blomodel.methods.portfolio.plan import Plan
     from blomodel.reformulations.reformulation import Reformulation
+    from blomodel.solution import Solution
     from blomodel.solve.listening import State
     from blomodel.studies.pessimistic import Pessimistic
     from blomodel.studies.sensitivity import Sensitivity
@@ -165,6 +166,7 @@ class BilevelProblem(AnsweringProblem):
         warm_start: bool = True,
         callback: Callable[[State], object] | None = None,
         history_every: int | None = None,
+        resume: Solution | str | Path | None = None,
         **settings: Any,
     ) -> float:
         """Solve, set every variable's value, and certify the answer.
@@ -207,6 +209,11 @@ class BilevelProblem(AnsweringProblem):
         history_every : int, optional
             Record a row of ``solution.history`` every so many iterations; by default at every step
             of methods that work in Python, and a few times a second of compiled loops.
+        resume : Solution, str or Path, optional
+            Go on with a run that a limit or Ctrl-C has stopped: a solution, or the file that its
+            ``save()`` wrote. Method and settings are those of the run; ``time_limit`` and
+            ``max_iterations`` count from here. Compiled methods go on bit by bit as if they had not
+            been stopped, trees from their open nodes, others from their best point and bound.
         **settings
             Settings of the method.
 
@@ -215,13 +222,18 @@ class BilevelProblem(AnsweringProblem):
         float
             The upper objective; inf (or -inf when maximising) when there is no answer.
         """
+        from blomodel.solve.interrupted import mark_interrupted
+
         with Interrupts() as interrupts:
-            return self._solve(
-                interrupts, method, verbose, solver, solver_opts,
+            value = self._solve(
+                interrupts, method, verbose, solver, solver_opts, resume,
                 time_limit=time_limit, max_iterations=max_iterations, tolerance=tolerance,
                 optimality_gap=optimality_gap, seed=seed, n_jobs=n_jobs, settings=settings,
                 warm_start=warm_start, callback=callback, history_every=history_every,
             )  # fmt: skip
+        if interrupts.has_come:
+            mark_interrupted(self)
+        return value
 
     def _solve(
         self,
@@ -230,17 +242,23 @@ class BilevelProblem(AnsweringProblem):
         verbose: bool | int,
         solver: str | None,
         solver_opts: Mapping[str, Any] | None,
+        resume: Solution | str | Path | None,
         **arguments: Any,
     ) -> float:
         """Solve; the first Ctrl-C from here on is kept for a good moment."""
         from blomodel.methods.run.arguments import check_switch, check_verbosity
         from blomodel.solve.progress import show_progress
-        from blomodel.solve.solving import mark_interrupted, solve_problem
+        from blomodel.solve.resuming import arguments_of, stopped_run
+        from blomodel.solve.solving import solve_problem
         from blomodel.solvers.choice import choose_solver
         from blomodel.solvers.threads import one_blas_thread
         from blomodel.studies.upper_duals import set_upper_duals
 
         began = time.perf_counter()
+        resumed = None
+        if resume is not None:
+            resumed = stopped_run(self, resume)
+            method, arguments = arguments_of(resumed, method, arguments)
         choice = choose_solver(solver, solver_opts)
         shown = show_progress(
             self,
@@ -258,11 +276,10 @@ class BilevelProblem(AnsweringProblem):
                 interrupts=interrupts,
                 progress=progress,
                 choice=choice,
+                resumed=resumed,
                 **arguments,
             )
             set_upper_duals(self)
-            if interrupts.has_come:
-                mark_interrupted(self)
             return value
 
     def plot(

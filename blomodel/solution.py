@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from blomodel.certification.certificate import Certificate
+    from blomodel.methods.run.run_state import RunState
     from blomodel.problem import BilevelProblem
     from blomodel.report.background import Background
     from blomodel.solve.no_answer import NoAnswer
@@ -64,6 +65,8 @@ class Solution:
     inner_solvers : dict
         How many inner problems each solver answered, by name: the lower level at many x, pieces of the
         KKT conditions, the certificate's check.
+    run_state : RunState or None
+        Where a run that was stopped stood: ``solve(resume=solution)`` goes on from there.
     problem : BilevelProblem or None
         What was solved; left behind when a solution is pickled, with ``background`` in its place.
     """
@@ -89,6 +92,7 @@ class Solution:
     certificate: Certificate | None = field(default=None, repr=False)
     problem: BilevelProblem | None = field(default=None, repr=False)
     inner_solvers: dict[str, int] = field(default_factory=dict, repr=False)
+    run_state: RunState | None = field(default=None, repr=False)
 
     @property
     def bound(self) -> float | None:
@@ -153,9 +157,18 @@ class Solution:
         return as_json(self.to_dict(), indent)
 
     def save(self, path: str | Path) -> Path:
-        """Write the JSON to a file, which ``bm.load_solution`` reads."""
+        """Write the JSON to a file, which ``bm.load_solution`` reads.
+
+        Where the run was stopped, by a limit or by the user, the file also holds what it needs to go on:
+        ``problem.solve(resume=path)``, in another process too.
+        """
+        from blomodel.report.solution_data import as_json, with_run
+
         target = Path(path)
-        target.write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
+        # Written beside it first: a crash in the middle leaves the old file, not half a new one.
+        part = target.with_name(f"{target.name}.part")
+        part.write_text(as_json(with_run(self), indent=1) + "\n", encoding="utf-8")
+        part.replace(target)
         return target
 
     def history_frame(self) -> DataFrame:

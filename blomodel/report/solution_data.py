@@ -6,10 +6,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blomodel.declare.fingerprint import fingerprint
 from blomodel.text.shorten import shorten
 
 if TYPE_CHECKING:
@@ -17,7 +19,18 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "blomodel solution", 1
 # Written under other forms, or not at all, since they are objects of a running program.
-LEFT_OUT = ("problem", "certificate", "no_answer", "status")
+LEFT_OUT = ("problem", "certificate", "no_answer", "status", "run_state")
+
+
+def with_run(solution: Solution) -> dict[str, Any]:
+    """The same, with the run where it can be resumed."""
+    data, state = solution_data(solution), solution.run_state
+    if state is not None:
+        if not state.fingerprint:
+            state.fingerprint = fingerprint(solution.problem, state.p)
+            state.version = version("blomodel")
+        data["run"] = state.to_data()
+    return data
 
 
 def solution_data(solution: Solution) -> dict[str, Any]:

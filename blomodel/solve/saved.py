@@ -11,6 +11,7 @@ import numpy as np
 
 from blomodel.certification.certificate import Certificate
 from blomodel.errors import FileFormatError
+from blomodel.methods.run.run_state import RunState
 from blomodel.report.solution_data import FORMAT, VERSION
 from blomodel.solution import Solution
 from blomodel.solve.no_answer import Conflict, NoAnswer
@@ -65,7 +66,7 @@ def load_solution(path: str | Path) -> Solution:
         )
     try:
         return _solution(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise FileFormatError(f"{path} is damaged: {what}.") from error
 
@@ -92,6 +93,7 @@ def _solution(data: Mapping[str, Any]) -> Solution:
         iterate=_arrays(data["iterate"]),
         certificate=_optional(_certificate, data["certificate"]),
         inner_solvers={_word(name): int(count) for name, count in data["inner_solvers"].items()},
+        run_state=_optional(RunState.from_data, data.get("run")),
     )
 
 

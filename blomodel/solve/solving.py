@@ -19,9 +19,15 @@ from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError
 from blomodel.methods.requirements.verdicts import check_method
 from blomodel.methods.run.arguments import check_arguments
+from blomodel.methods.run.journal import Journal
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
+<<<<<<< HEAD
 from blomodel.methods.run.run import UNBOUNDED, Run, StopRun
+=======
+from blomodel.methods.run.run import Run, StopRun
+from blomodel.methods.run.run_state import RunState, state_of, take_up
+>>>>>>> ee4965d (Runs that were stopped are saved and resumed)
 from blomodel.methods.run.stopping import stop_rule_of
 from blomodel.methods.search.fall import LookOut
 from blomodel.solution import Solution
@@ -67,6 +73,7 @@ def solve_problem(
     settings: dict[str, Any],
     warm_start: bool = True,
     is_explained: bool = True,
+    resumed: RunState | None = None,
 ) -> float:
     """See BilevelProblem.solve."""
     used = time.process_time()
@@ -97,6 +104,8 @@ def solve_problem(
         **_stated(choice),
         **settings,
     }
+    if resumed is not None:
+        problem.forget_models()  # solvers begin as they began in the first run
     try:
         with interrupts.open(), alarm(limit, TimeIsOver, COMPILE_GRACE):
             model = problem.model
@@ -125,11 +134,17 @@ def solve_problem(
         control=listener.control,
         history_every=history_every,
         solver=choice,
+<<<<<<< HEAD
         look_out=LookOut(),
+=======
+        journal=None if method == "auto" else Journal([] if resumed is None else resumed.calls),
+>>>>>>> ee4965d (Runs that were stopped are saved and resumed)
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)
         run.stop_rule = stop_rule_of(chosen)
+        if resumed is not None:
+            take_up(run, resumed)
         load = (time.perf_counter() - began) / max(time.process_time() - used, 1e-3)
         _run_to_the_end(chosen, run, interrupts, load)
         listener.end(run)
@@ -153,6 +168,11 @@ def solve_problem(
         settings=stated_settings,
         **_findings(problem, run, outcome),
     )
+    given = {"tolerance": tolerance, "optimality_gap": optimality_gap, "seed": seed}
+    given["history_every"] = history_every
+    state = state_of(run, method, given, settings)
+    if state is not None:
+        problem.solution = replace(problem.solution, run_state=state)
     if run.is_cut_short:
         problem.forget_models()  # a solver that was left in the middle is not asked again
     if is_explained:
@@ -231,13 +251,6 @@ def _settle(
         run.note("the certificate was interrupted: nothing is claimed about the point")
         point = Point(problem.chain.end.levels, ranking[0].x, ranking[0].y)
         return Outcome(Status.INTERRUPTED, None, point, ranking[0].source)
-
-
-def mark_interrupted(problem: BilevelProblem) -> None:
-    """Say that the user has pressed Ctrl-C, also where it came after the last moment to stop."""
-    if problem.solution is not None and problem.status is not Status.INTERRUPTED:
-        problem.status = Status.INTERRUPTED
-        problem.solution = replace(problem.solution, status=Status.INTERRUPTED)
 
 
 def _end_without_a_model(

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+<<<<<<< HEAD
 from collections.abc import Callable, Iterator
+=======
+from collections.abc import Callable, Mapping
+>>>>>>> ee4965d (Runs that were stopped are saved and resumed)
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +81,40 @@ class Tree:
         self.serial: Iterator[int] = itertools.count()
         self.solved_before = pieces.solved
         self.nodes = 0
+
+    @property
+    def open_nodes(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere."""
+        nodes, n_pairs = sorted(self.heap), len(self.pieces.free_sides)
+        return {
+            "bounds": np.array([node.bound for node in nodes]),
+            "orders": np.array([float(node.order) for node in nodes]),
+            "sides": np.array([node.sides for node in nodes], dtype=float).reshape(len(nodes), n_pairs),
+            "nodes": self.nodes,
+            "unresolved": self.unresolved,
+            "pruned": self.pruned,
+            "z": self.z,
+            "value": self.value,
+        }
+
+    def take_up(self, left: Mapping[str, Any]) -> None:
+        """Go on from the open nodes of another tree of the same pieces."""
+        sides = np.asarray(left["sides"])
+        n_pairs = len(self.pieces.free_sides)
+        if (
+            sides.shape != (len(left["bounds"]), n_pairs)
+            or not np.isin(sides, (FREE, TIGHT, ZERO)).all()
+        ):
+            raise ValueError("open nodes of another problem")
+        self.heap = [
+            _Node(float(bound), int(order), next(self.serial), own.astype(self.pieces.free_sides.dtype))
+            for bound, order, own in zip(left["bounds"], left["orders"], sides, strict=True)
+        ]
+        heapq.heapify(self.heap)
+        self.nodes = int(left["nodes"])
+        self.unresolved, self.pruned = float(left["unresolved"]), float(left["pruned"])
+        if left["z"] is not None:
+            self.offer(np.array(left["z"], dtype=float), float(left["value"]))
 
     def offer(self, z: Vector, value: float) -> None:
         """Take a feasible complementary point as the incumbent if it is better."""

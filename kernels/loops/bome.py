@@ -20,7 +20,12 @@ from ..tangent import barrier_weight, tangent
     N_SETTINGS,
 ) = range(7)
 
-N_STATE = N_CURVATURE
+# State: curvature first
+(
+    DONE,  # iterations so far
+    INNER_STEP,  # the last one
+    N_STATE,
+) = range(N_CURVATURE, N_CURVATURE + 3)
 
 # Rows of scratch space
 (
@@ -76,10 +81,13 @@ def bome(
     copy(x, first_x)
     copy(y, first_y)
     figures[MEAN_MEASURE], figures[MEAN_DIRECTION] = 0.0, 0.0
-    inner_step = beta
-    for k in range(n):
-        if beta == 0.0 and k % 10 == 0:
-            inner_step = 1 / lower_curvature(g_hessian, x, y, state, probe, other_y, 2)
+    if beta > 0.0:
+        state[INNER_STEP] = beta
+    for _ in range(n):
+        if beta == 0.0 and state[DONE] % 10.0 == 0.0:
+            state[INNER_STEP] = 1 / lower_curvature(g_hessian, x, y, state, probe, other_y, 2)
+        state[DONE] += 1.0
+        inner_step = state[INNER_STEP]
         # T gradient steps on g(x, .), from y unless told to go on from their last end
         if not keeps_inner:
             copy(y, inner)

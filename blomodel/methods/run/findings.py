@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +57,17 @@ class Control:
     """A word from outside that ends a run and all its parts."""
 
     stopped_by: str | None = None
+    # What searches leave open, each under a name that is the same in every run of the problem: told by
+    # the search itself, and what an earlier run, which is resumed, has left.
+    open_work: dict[str, Callable[[], dict[str, Any] | None]] = field(default_factory=dict)
+    earlier: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def stop(self) -> None:
         """The user wants an end."""
         self.stopped_by = self.stopped_by or "user"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "open_work": {}}  # searches stay where they are
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.methods.run.findings import Candidate, Control, Findings, Standing
+from blomodel.methods.run.journal import Journal
 from blomodel.methods.run.stopping import StopRule
 from blomodel.model.flat_lower import loss_in_own_units
 from blomodel.model.model import Model
@@ -63,6 +64,8 @@ class Run(Findings):
     began: float = field(default_factory=time.perf_counter)
     solver: SolverChoice = NO_PREFERENCE  # which inner solver the user prefers
     look_out: Callable[[Run, float], None] | None = None  # told of every value; may end the run
+    journal: Journal | None = None  # of compiled loops, where the run may be resumed
+    time_before: float = 0.0  # seconds of the run that this one resumes
     family: str = ""  # of the step of a portfolio that is at work
     activity: str = ""  # what is being tried, for a person
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # see ``once``
@@ -150,6 +153,8 @@ class Run(Findings):
 
     def solve_lower(self, x: np.ndarray, near: np.ndarray) -> tuple[Answer, bool]:
         """The lower answer at x before the deadline, and whether it is proven: see Model."""
+        if self.journal is not None and self.journal.present is not None:
+            self.journal.present.asked.append((np.array(x), np.array(near)))
         return self.model.solve_lower(x, self.p, near, deadline=self.deadline)
 
     def check_limits(self) -> None:
@@ -201,7 +206,8 @@ class Run(Findings):
         for path, point in ((self.path, x), (self.path_below, y)):
             path.append(None if point is None else np.array(point, dtype=float))
         n_before = len(self.history["time"])
-        for name, figure in {"time": self.elapsed, "iteration": self.iterations, **figures}.items():
+        now = self.time_before + self.elapsed
+        for name, figure in {"time": now, "iteration": self.iterations, **figures}.items():
             column = self.history[name]
             # Parts of a method that came before may not have had this figure.
             column.extend([np.nan] * (n_before - len(column)))

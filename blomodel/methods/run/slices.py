@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+from blomodel.basics.alarm import enter_shelter, leave_shelter
+from blomodel.methods.run.journal import Call, Journal, Memory
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.watched_gap import watched_gap
 
@@ -57,43 +59,79 @@ def run_in_slices(
     float
         The last residual; infinite or NaN when the iteration has diverged.
     """
-    limit = max_iterations if run.max_iterations is None else min(max_iterations, run.max_iterations)
-    residual, pace = float("inf"), 0.0  # pace: seconds for an iteration
-    for stretch in _stretches(max(1, first_slice), limit):
-        if begin_stretch is not None:
-            begin_stretch()
-        while stretch > 0:
-            # Iterations may become slower: near a time limit the slices are short.
-            room = max(run.remaining, 0.0) / 4
-            is_long = stretch * pace > min(LONG, room)
-            length = min(SLICE, room)
-            count = min(stretch, max(1, int(length / pace))) if is_long else stretch
-            if run.history_every is not None:  # up to the next row
-                count = min(count, run.history_every - run.iterations % run.history_every)
-            if run.stop_rule is not None:  # which compares every iteration with the next
-                count = 1
+    journal = Journal() if run.journal is None else run.journal
+    memory = Memory(loop, report, begin_stretch, is_settled, n_done)
+    call = journal.begin(run, memory, max(1, first_slice), max_iterations)
+    try:
+        if not call.is_finished:
+            _go_on(run, call, loop, tolerance, report, begin_stretch, is_settled, n_done)
+            call.is_finished = True
+    finally:
+        if run.journal is not None:
+            journal.end(memory)
+    return call.residual
+
+
+def _go_on(
+    run: Run,
+    call: Call,
+    loop: Callable[[int], float],
+    tolerance: float,
+    report: Callable[[], dict[str, float]],
+    begin_stretch: Callable[[], None] | None,
+    is_settled: Callable[[], bool] | None,
+    n_done: Callable[[], int] | None,
+) -> None:
+    """Do the slices that are left of a call."""
+    pace = 0.0  # seconds for an iteration
+    while not math.isnan(call.residual):
+        if not call.awaits_test and call.left == 0:
+            if call.total == 0:
+                break
+            call.left = min(call.length, call.total)
+            call.total -= call.left
+            call.length = math.ceil(GROWTH * call.length)
+            if begin_stretch is not None:
+                begin_stretch()
+        while call.left > 0 and not math.isnan(call.residual):
+            count = _slice(run, call.left, pace)
             began = time.perf_counter()
             before = 0 if n_done is None else n_done()
-            residual = loop(count)
+            # Nothing comes between the iterations and their count: a run may be resumed from here.
+            enter_shelter()
+            try:
+                call.residual = loop(count)
+                call.left -= count
+                done = count if n_done is None else n_done() - before
+                call.done += done
+            finally:
+                leave_shelter()
             pace = (time.perf_counter() - began) / count
-            stretch -= count
-            done = count if n_done is None else n_done() - before
-            gap = watched_gap(run, done) if stretch == 0 else {}
-            run.step(count=done, x=None, residual=residual, **(gap | report()))
-            if math.isnan(residual):
-                return residual
-        if tolerance > 0 and residual <= tolerance:
+            call.awaits_test = call.left == 0
+            gap = {}
+            if call.awaits_test:
+                gap = watched_gap(run, done)
+                call.next_gap = run.next_gap
+            run.step(count=done, x=None, residual=call.residual, **(gap | report()))
+        if math.isnan(call.residual):
+            break
+        call.awaits_test = False
+        if tolerance > 0 and call.residual <= tolerance:
             break
         if is_settled is not None and is_settled():
             break
-    return residual
 
 
-def _stretches(first: int, total: int) -> Iterator[int]:
-    """Numbers of iterations that grow from ``first`` and sum up to ``total``."""
-    length = first
-    while total > 0:
-        stretch = min(length, total)
-        total -= stretch
-        yield stretch
-        length = math.ceil(GROWTH * length)
+def _slice(run: Run, stretch: int, pace: float) -> int:
+    """Iterations of the next slice."""
+    # Iterations may become slower: near a time limit the slices are short.
+    room = max(run.remaining, 0.0) / 4
+    is_long = stretch * pace > min(LONG, room)
+    length = min(SLICE, room)
+    count = min(stretch, max(1, int(length / pace))) if is_long else stretch
+    if run.history_every is not None:  # up to the next row
+        count = min(count, run.history_every - run.iterations % run.history_every)
+    if run.max_iterations is not None:
+        count = min(count, max(1, run.max_iterations - run.iterations))
+    # A stop rule compares every iteration with the next.
+    return 1 if run.stop_rule is not None else count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,24 @@ class Bounding:
         self._is_other = False  # which of the two statements is solved
         self._proven_twice: Candidate | None = None
         self._known: Candidate | None = None  # the best point when the relaxation was solved last
+        name = f"global {run.model.x.size} {run.model.y.size}"
+        run.control.open_work[name] = self._cuts
+        left = run.control.earlier.get(name)
+        if left is not None:  # SCIP's own tree cannot be written down, but its cuts can
+            self._take_up(left, run)
+
+    def _cuts(self) -> dict[str, Any]:
+        """What the rounds have learnt."""
+        return {
+            "x": np.array([point.x for point in self.points]),
+            "y": np.array([point.y for point in self.points]),
+        }
+
+    def _take_up(self, left: dict[str, Any], run: Run) -> None:
+        x, y = left["x"], left["y"]
+        if len(x) and (x.shape[1:], y.shape) != ((run.model.x.size,), (len(x), run.model.y.size)):
+            raise ValueError("cuts of another problem")
+        self.points = [LowerPoint(*pair) for pair in zip(x, y, strict=True)]
 
     def go_on(
         self,

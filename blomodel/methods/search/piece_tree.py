@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+<<<<<<< HEAD
 from typing import TYPE_CHECKING
+=======
+from typing import Any
+>>>>>>> ee4965d (Runs that were stopped are saved and resumed)
 
 import numpy as np
 
@@ -52,9 +57,27 @@ class PieceTree:
         self.pieces = qp.pieces
         self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
         self.tree.begin(self.pieces.free_sides)
-        self.has_ended = False
+        self.has_ended = self.is_resumed = False
         self.is_slow = False  # whether a trial has shown that its bound hardly moves
         self.trail: list[tuple[int, float]] = []  # nodes, and the bound after so many
+        name = self._name(run)
+        run.control.open_work[name] = self._open_work
+        if name in run.control.earlier:
+            self.tree.take_up(run.control.earlier[name])
+            self.is_resumed = True
+            run.note(f"the tree goes on from {counted(len(self.tree.heap), 'open node')}")
+
+    def _name(self, run: Run) -> str:
+        """Of the tree of this problem, wherever it is solved."""
+        qp = self.exact.qp
+        digest = hashlib.sha256(np.ascontiguousarray(qp.q).tobytes())
+        digest.update(
+            repr((self.exact.constant, len(self.pieces.free_sides), run.model.n_pairs)).encode()
+        )
+        return f"tree {digest.hexdigest()[:16]}"
+
+    def _open_work(self) -> dict[str, Any] | None:
+        return None if self.has_ended else self.tree.open_nodes
 
     def go_on(self, run: Run, nodes: float, *, uses_best: bool = True) -> bool:
         """Look at so many further nodes; True when the problem is settled.
@@ -115,7 +138,8 @@ class PieceTree:
         self.trail.append((self.tree.nodes, self.tree.bound))
         bound = self.exact.constant + self.tree.bound
         nodes = counted(self.tree.nodes, "node")
-        run.raise_bound(bound, f"branch and bound over KKT pieces, {nodes}", SAFE)
+        resumed = " (resumed)" if self.is_resumed else ""
+        run.raise_bound(bound, f"branch and bound over KKT pieces, {nodes}{resumed}", SAFE)
 
     def _take(self, run: Run, z: np.ndarray) -> None:
         """Keep a point that the tree has found."""
