@@ -26,7 +26,7 @@ def stopped_run(problem: BilevelProblem, resume: Solution | str | Path) -> RunSt
         where, resume = str(resume), load_solution(resume)
     if not isinstance(resume, Solution):
         raise UnknownSettingError(
-            f"resume = {resume!r} is neither a solution nor the path of a file that solution.save() wrote."
+            f"resume = {resume!r} is neither a solution nor the path of a file of solution.save()."
         )
     state = resume.run_state
     if state is None:
@@ -36,8 +36,8 @@ def stopped_run(problem: BilevelProblem, resume: Solution | str | Path) -> RunSt
         )
     if state.version and state.version != version("blomodel"):
         raise FileFormatError(
-            f"{where} is a run of blomodel {state.version}, and this is {version('blomodel')}, whose steps "
-            "may differ; install the version that wrote it, or begin at its point."
+            f"{where} is a run of blomodel {state.version}, and this is {version('blomodel')}, whose "
+            "steps may differ; install the version that wrote it, or begin at its point."
         )
     problem.check_data()
     if resume.problem is not problem or state.fingerprint:
@@ -75,8 +75,8 @@ def arguments_of(state: RunState, method: str, arguments: dict[str, Any]) -> tup
         if is_unwritten(known):
             if name not in given:
                 raise UnknownSettingError(
-                    f"resume: the setting {name!r} was a function, which no file can hold; give it again: "
-                    f"solve(resume=..., {name}=...)."
+                    f"resume: the setting {name!r} was a function, which no file can hold; give it "
+                    f"again: solve(resume=..., {name}=...)."
                 )
             known = given[name]
         settings[name] = known

@@ -22,12 +22,8 @@ from blomodel.methods.run.arguments import check_arguments
 from blomodel.methods.run.journal import Journal
 from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
-<<<<<<< HEAD
 from blomodel.methods.run.run import UNBOUNDED, Run, StopRun
-=======
-from blomodel.methods.run.run import Run, StopRun
 from blomodel.methods.run.run_state import RunState, state_of, take_up
->>>>>>> ee4965d (Runs that were stopped are saved and resumed)
 from blomodel.methods.run.stopping import stop_rule_of
 from blomodel.methods.search.fall import LookOut
 from blomodel.solution import Solution
@@ -134,11 +130,8 @@ def solve_problem(
         control=listener.control,
         history_every=history_every,
         solver=choice,
-<<<<<<< HEAD
         look_out=LookOut(),
-=======
         journal=None if method == "auto" else Journal([] if resumed is None else resumed.calls),
->>>>>>> ee4965d (Runs that were stopped are saved and resumed)
     )
     with asking(choice, run.inner_solvers):
         check_method(run, chosen)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator
-=======
-from collections.abc import Callable, Mapping
->>>>>>> ee4965d (Runs that were stopped are saved and resumed)
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 

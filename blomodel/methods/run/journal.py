@@ -1,10 +1,10 @@
 """What compiled loops remember, written down so that a run can be resumed where it ended.
 
 A method is plain Python around a few calls of compiled loops, and the Python part does the same again
-when it is run again from the same start. So only the loops' own state is kept: at the end of each call of
-``run_in_slices`` all numbers that its functions hold are copied. A resumed run begins as the first one
-did; calls that were finished then return at once what they returned, with the numbers put back, and the
-call that was cut short goes on from its last iteration.
+when it is run again from the same start. So only the loops' own state is kept: at the end of each call
+of ``run_in_slices`` all numbers that its functions hold are copied. A resumed run begins as the first
+one did; calls that were finished then return at once what they returned, with the numbers put back,
+and the call that was cut short goes on from its last iteration.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Journal:
         self.present: Call | None = None  # while a loop is at work
 
     def begin(self, run: Run, memory: Memory, first: int, total: int) -> Call:
-        """A new call, or the one of the earlier run that has come to its turn, with its state put back."""
+        """A new call, or the earlier run's that has come to its turn, with its state put back."""
         number = len(self.calls)
         if number < len(self._earlier):
             call = copy.copy(self._earlier[number])

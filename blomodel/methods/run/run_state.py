@@ -1,6 +1,6 @@
 """A run that was stopped, as plain numbers: what it needs to go on, here or in another process.
 
-It is written as JSON, in which no program can hide: numbers, words and arrays, whose bytes are written in
+It is written as JSON, in which no program can hide: numbers, words and arrays, whose bytes are in
 base64. A checksum tells damage; a fingerprint of the problem tells whose run it is.
 """
 

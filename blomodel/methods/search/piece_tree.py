@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-<<<<<<< HEAD
-from typing import TYPE_CHECKING
-=======
-from typing import Any
->>>>>>> ee4965d (Runs that were stopped are saved and resumed)
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
