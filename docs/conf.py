@@ -86,7 +86,7 @@ CONSTRUCTED = {"Lower", "Nash", "BilevelProblem", "BilevelCV", "sigmoid"}
 
 def hide_constructors(app, what, name, obj, options, signature, return_annotation):  # noqa: ANN001, ANN201
     """Show the arguments of those classes only that users call."""
-    if what in ("class", "exception") and name.rpartition(".")[2] not in CONSTRUCTED:
+    if what == "class" and name.rpartition(".")[2] not in CONSTRUCTED:
         return "", None
     return None
 

@@ -57,11 +57,11 @@ def warn_of_forgotten(
     it = "it" if len(found) == 1 else "them"
     every = ", ".join(variable.name() for variable in levels.upper)
     warnings.warn(
-        f"Only the lower level uses {names}, it is convex in {it}, and the upper level gives {it} no "
+        f"Only the lower level uses {names}, and is convex in {it}; the upper level gives {it} no "
         f"bound: forgotten in variables=[...] of bm.Lower? As it stands, the upper level decides {it}. "
         f"If that is meant, say bm.BilevelProblem(..., variables=[{every}]).",
         LevelWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=stacklevel,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.constraints.constraint import Constraint
+from cvxpy.utilities.canonical import Canonical
 
 from blomodel.basics.registry import Registry
 from blomodel.compiler.expressions.rewriting import Substitution
@@ -237,7 +237,7 @@ class Reformulation(ABC):
         """The lower constraints."""
         return list(map(self.line, self.model.lower_constraints))
 
-    def line(self, part: cp.Expression | Constraint) -> Callable[[Writer], str]:
+    def line(self, part: Canonical) -> Callable[[Writer], str]:
         """An expression or constraint of the model, in the user's variables."""
         return lambda writer: writer.write(self.in_users_variables(part))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
+from cvxpy.utilities.canonical import Canonical
 
 from blomodel.basics import limits
 from blomodel.basics.arrays import dense
@@ -47,7 +48,7 @@ class Conflict:
     """
 
     level: str
-    constraint: Constraint | str  # its text, where a solution was read from a file
+    constraint: Canonical | str  # its text, where a solution was read from a file
     violation: float
 
 

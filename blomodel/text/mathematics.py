@@ -34,6 +34,7 @@ from cvxpy.atoms.quad_form import QuadForm
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 from cvxpy.constraints import PSD, Equality, Inequality, NonNeg, NonPos, Zero
 from cvxpy.constraints.constraint import Constraint
+from cvxpy.utilities.canonical import Canonical
 
 from blomodel.text import formulas
 from blomodel.text.layout import array as array_text
@@ -55,7 +56,7 @@ _TYPED_NAMES = {
 }
 
 
-def latex(part: cp.Expression | Constraint) -> str:
+def latex(part: Canonical) -> str:
     r"""The LaTeX of an expression or constraint, without dollar signs.
 
     Examples
@@ -68,7 +69,7 @@ def latex(part: cp.Expression | Constraint) -> str:
     return Writer(LATEX).write(part)
 
 
-def plain(part: cp.Expression | Constraint) -> str:
+def plain(part: Canonical) -> str:
     """An expression or constraint in the notation one would type it in.
 
     Examples
@@ -109,7 +110,7 @@ class Writer:
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # so that ids in _names stay unique
 
-    def write(self, part: cp.Expression | Constraint) -> str:
+    def write(self, part: Canonical) -> str:
         """The text of an expression or constraint."""
         if isinstance(part, Constraint):
             return self._constraint(part)

@@ -173,3 +173,19 @@ def test_method_pages_define_their_symbols_before_they_use_equation_numbers(name
             assert sign in symbols, f"{sign} is used and not defined"
     for number in re.findall(r"\((\d{2}|\d[a-e])\)", parts.method_text(name)):
         assert f"({number})" in symbols or name in ("galet", "perturbed-gd"), number
+
+
+SOUGHT = """interdiction, MPEC, equilibrium, inverse, adversarial, robust, cross-validation, warm start,
+callback, export, JSON, DataFrame, logging, Gurobi, MOSEK, cite, changelog, glossary, exercise, conda,
+FAQ, contributing, Stackelberg, big-M, network design, hyperparameter, hyper-parameter"""
+
+
+@pytest.mark.parametrize("words", re.split(r",\s+", SOUGHT))
+def test_what_readers_look_for_is_found(words: str) -> None:
+    pages = [
+        page.read_text(encoding="utf-8")
+        for page in DOCS.glob("**/*.md")
+        if "generated" not in page.parts
+    ]
+    found = [page for page in pages if re.search(rf"\b{re.escape(words)}", page, re.IGNORECASE)]
+    assert found, f"no page has {words!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ import numpy as np
 
 from blomodel.model.model import Model
 from blomodel.solvers.answer import InnerStatus
+
+BOUND_SLACK = 1e-8  # relative: what tolerances of linear and convex programs may raise a bound by
 
 
 def _empty_history() -> dict[str, list[float]]:
@@ -92,3 +95,38 @@ class Findings:
     diverged_at: int | None = None  # iterations after which the method's own point was seen to run away
     is_cut_short: bool = False  # ended in the middle of a computation, not at a place of its own
     inner_solvers: Counter[str] = field(default_factory=Counter)  # who answered how often
+
+    def count(self, steps: int) -> None:
+        """Count iterations."""
+        self.iterations += steps
+
+    def add(self, other: Findings) -> None:
+        """Take over the points and the effort of another run of the same problem."""
+        self.path += other.path
+        self.path_below += other.path_below
+        self.iterations += other.iterations
+        self.evaluations += other.evaluations
+        self.candidates += other.candidates
+        self.tried += other.tried
+        self.inner_solvers.update(other.inner_solvers)
+        self.is_infeasible |= other.is_infeasible
+        self.is_unbounded |= other.is_unbounded
+        self.fall = self.fall or other.fall
+
+    def raise_bound(
+        self, bound: float, source: str, slack: float = BOUND_SLACK, *, is_lowered: bool = False
+    ) -> None:
+        """Take over a bound of f if it is better than the one before.
+
+        Parameters
+        ----------
+        slack : float
+            Relative: what the tolerances of whatever computed the bound may have raised it by.
+        is_lowered : bool
+            Whether the slack has been taken off before.
+        """
+        if not math.isfinite(bound):
+            return
+        bound -= 0.0 if is_lowered else slack * (1 + abs(bound))
+        if bound > self.bound:
+            self.bound, self.bound_source, self.bound_slack = bound, source, slack

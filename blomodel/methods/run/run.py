@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +29,6 @@ Made = TypeVar("Made")
 OPTIMALITY_GAP = 1e-4  # where the user says nothing
 RUNAWAY = 1e12  # entries of x beyond which no lower answer can be told from rounding
 UNBOUNDED = "f falls without limit"  # why a run ends that has seen enough
-BOUND_SLACK = 1e-8  # relative: what tolerances of linear and convex programs may raise a bound by
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
@@ -173,7 +171,7 @@ class Run(Findings):
     def step(self, count: int = 1, *, x: np.ndarray | None = None, **figures: float) -> None:
         """Count one iteration (or a slice of many), keep its figures, and stop at the limits."""
         is_due = self.is_due(count)
-        self.iterations += count
+        self.count(count)
         y: np.ndarray | None = None
         if self.watched is not None:
             here, y = self.watched
@@ -247,39 +245,12 @@ class Run(Findings):
             column.extend([np.nan] * (n_before - len(column)))
             earlier = self.iterations if name == "iteration" else 0
             column.extend(figure + earlier for figure in figures)
-        self.path += other.path
-        self.path_below += other.path_below
-        self.iterations += other.iterations
-        self.evaluations += other.evaluations
-        self.candidates += other.candidates
-        self.tried += other.tried
-        self.inner_solvers.update(other.inner_solvers)
+        self.add(other)
         for note in other.notes:
             self.note(note)
         self.raise_bound(other.bound, other.bound_source, other.bound_slack, is_lowered=True)
-        self.is_infeasible |= other.is_infeasible
-        self.is_unbounded |= other.is_unbounded
-        self.fall = self.fall or other.fall
         if other.stopped_by is not None:
             raise StopRun(other.stopped_by)
-
-    def raise_bound(
-        self, bound: float, source: str, slack: float = BOUND_SLACK, *, is_lowered: bool = False
-    ) -> None:
-        """Take over a bound of f if it is better than the one before.
-
-        Parameters
-        ----------
-        slack : float
-            Relative: what the tolerances of whatever computed the bound may have raised it by.
-        is_lowered : bool
-            Whether the slack has been taken off before.
-        """
-        if not math.isfinite(bound):
-            return
-        bound -= 0.0 if is_lowered else slack * (1 + abs(bound))
-        if bound > self.bound:
-            self.bound, self.bound_source, self.bound_slack = bound, source, slack
 
     def note(self, text: str) -> None:
         """Keep a remark for the report."""
@@ -321,7 +292,7 @@ class Run(Findings):
 
     def refute(self, candidate: Candidate, gap: float) -> None:
         """Tell that the lower level has a better answer at a candidate's x than was known."""
-        self.candidates = [each for each in self.candidates if each is not candidate]
+        self.candidates[:] = [each for each in self.candidates if each is not candidate]
         self.candidates.append(replace(candidate, gap=gap, bias=np.inf))
         self._best_of = (0, None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +58,8 @@ class ExactPieces:
         multipliers = np.zeros(model.n_lower_rows)
         pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
         self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
-        self.split, self.join = pieces.split, pieces.join
+        self.split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] = pieces.split
+        self.join: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = pieces.join
         self.constant = objective.constant
         self.best: np.ndarray | None = None  # of the points that the walks found
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended

@@ -368,7 +368,8 @@ def composite_polyak(mu_1: float, A: np.ndarray, mu_2: float, B: np.ndarray) -> 
     The least positive singular value, squared, of the matrix :math:`[\sqrt{\mu_1}A; \sqrt{\mu_2}B]`,
     which is exact for quadratic h. The paper prints :math:`\min\{\mu_1\sigma_*^2(A),
     \mu_2\sigma_*^2(B)\}`, which is too large where the two matrices nearly share directions: for A =
-    (1, 0) and B = (cos t, sin t) it is 1, and the ratio of the PL inequality comes down to 1 - |cos t|.
+    (1, 0) and B = (cos t, sin t) it is 1, and the ratio of the PL inequality comes down to
+    :math:`1 - |\cos t|`.
     """
     stacked = np.vstack([np.sqrt(mu_1) * np.atleast_2d(A), np.sqrt(mu_2) * np.atleast_2d(B)])
     return _least_positive(stacked) ** 2
