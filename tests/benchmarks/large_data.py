@@ -1,0 +1,140 @@
+"""Large data: compile time, seconds for an iteration beside one by hand, memory, and the time limit kept.
+
+    python tests/benchmarks/large_data.py                    # the four models, some minutes
+    python tests/benchmarks/large_data.py --only lasso --scale 0.1
+
+Every model has a process of its own. An iteration is one of f2sa with one inner step and given steps, ours
+and by hand in one run; the last columns are those of a solve with the method that suits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).parent))
+
+COLUMNS = {
+    "model": "{}",
+    "size": "{:,}",
+    "nonzeros": "{:,}",
+    "compile s": "{:.2f}",
+    "s / iteration": "{:.2g}",
+    "by hand": "{:.2g}",
+    "ratio": "{:.2f}",
+    "peak GiB": "{:.2f}",
+    "method": "{}",
+    "status": "{}",
+    "limit s": "{:.0f}",
+    "used s": "{:.1f}",
+}
+
+
+def seconds(work: Any, least: float = 0.3) -> float:
+    """Processor seconds for one of n iterations, with n large enough to be measured."""
+    work(1)
+    count = 1
+    while True:
+        began = time.process_time()
+        work(count)
+        used = time.process_time() - began
+        if used >= least:
+            return used / count
+        count = max(2 * count, int(1.2 * least / max(used, 1e-6) * count))
+
+
+def iterations(problem: Any) -> Any:
+    """A function that does n iterations of f2sa in the compiled loop, without its set-up."""
+    import numpy as np
+    from large_data_models import GAMMA, STEP_X, STEP_Y
+
+    from blomodel.kernels.loops import alt_pbgd as kernel
+    from blomodel.methods.first_order import stages
+    from blomodel.methods.run.registry import create_method
+    from blomodel.methods.run.run import Run
+
+    run = Run(model=problem.model, p=problem.parameter_values(), start=None, tolerance=1e-6, seed=0)
+    settings = {"penalty": GAMMA, "step_x": STEP_X, "step_y": STEP_Y, "inner_steps": 1}
+    found: list[Any] = []
+
+    class Found(Exception):
+        """Leaves the method with its loop."""
+
+    def catch(run: Run, loop: Any, *, begin: Any, stages: Any, **_: Any) -> None:
+        begin(stages[0], True)
+        found.append(loop)
+        raise Found
+
+    whole, stages.run_stages = stages.run_stages, catch
+    try:
+        create_method("f2sa", settings).run(run)
+    except Found:
+        pass
+    finally:
+        stages.run_stages = whole
+    assert found and np.isfinite(kernel.N_SETTINGS)
+    return found[0]
+
+
+def measure(name: str, scale: float) -> dict[str, Any]:
+    """All figures of one model."""
+    from large_data_models import MODELS
+
+    from blomodel.methods.run.registry import create_method
+
+    make, size = MODELS[name]
+    size = max(int(size * scale), 60)
+    instance = make(size)
+    problem = instance.problem
+    create_method("f2sa", {})  # what is imported with the first method
+    began = time.process_time()
+    problem.model.compile_lower()
+    compiled = time.process_time() - began
+    ours, by_hand = seconds(iterations(problem)), seconds(instance.by_hand)
+    own = make(size).problem
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        own.solve(method=instance.method, time_limit=instance.limit)
+        used = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    row = [name, size, instance.nonzeros, compiled, ours, by_hand, ours / by_hand, peak]
+    row += [instance.method, str(own.status), instance.limit, used]
+    return dict(zip(COLUMNS, row, strict=True))
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    from large_data_models import MODELS
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="part of a model's name")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the size")
+    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measure(given.one, given.scale)))
+        return
+    print("| " + " | ".join(COLUMNS) + " |")
+    print("|" + "---|" * len(COLUMNS))
+    for name in MODELS:
+        if given.only in name:
+            command = [sys.executable, __file__, "--one", name, "--scale", str(given.scale)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            row = json.loads(done.stdout.splitlines()[-1])
+            cells = (form.format(row[key]) for key, form in COLUMNS.items())
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
