@@ -212,6 +212,9 @@ class ParametricProgram:
             Which of two pieces is meant where a row touches without pushing: that on which it stays
             tight, or that on which it loosens.
         """
+        if isinstance(self._program, ProximalProgram):
+            lifted = answer.lifted
+            return None if lifted is None else self._program.adjoint(x, p, lifted, slope)
         lagrangian, multipliers = self._differentiable, answer.multipliers
         y = answer.lifted if self._is_lifted else answer.y
         if lagrangian is None or multipliers is None or y is None or not answer.has_point:
@@ -238,7 +241,7 @@ class ParametricProgram:
     @property
     def why_no_adjoint(self) -> str | None:
         """What keeps the derivative of the minimiser from being known; None where nothing does."""
-        if self._differentiable is not None:
+        if isinstance(self._program, ProximalProgram) or self._differentiable is not None:
             return None
         return "the lower level has kinks or cones, other than norms, whose derivatives are not known"
 

@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.passes.derivatives import jvp
+from blomodel.programs.adjoint import Adjoint
 from blomodel.programs.lagrangian import Lagrangian
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
@@ -31,6 +32,8 @@ POWER_STEPS = 15
 MARGIN = 1.1  # on the largest curvature, which power steps find from below
 SHARE = 0.1  # of the accuracy: what is left of the slope may be worth
 ROUNDING = 1e-15
+ROUGH = 0.1  # relative accuracy of Newton steps before the zeros are settled
+STRICT = 1e-6  # relative distance from its weight at which a slope holds an entry at zero
 
 
 class ProximalProgram:
@@ -54,6 +57,7 @@ class ProximalProgram:
         self.n_y = self.n - len(places)
         self._slope = lagrangian.terms_grad_y
         self._action = jvp(self._slope, ("y",))
+        self._mixed = jvp(lagrangian.terms_grad_x, ("y",))
         self._last: np.ndarray | None = None
         self._answered: tuple[tuple[bytes, ...], float, Answer] | None = None
 
@@ -117,6 +121,26 @@ class ProximalProgram:
         self._answered = key, accuracy, answer
         return replace(answer, y=lifted.copy())
 
+    def adjoint(
+        self, x: np.ndarray, p: np.ndarray, lifted: np.ndarray, slope: np.ndarray
+    ) -> Adjoint | None:
+        """The product (dy/dx)' slope at a minimiser, where zeros stay zeros and signs stay signs."""
+        y, weights = lifted[: self.n_y], np.ones(1)
+        held = y != 0
+        descent = _Descent(self, x, p, weights, NEVER)
+        with one_blas_thread(), np.errstate(all="ignore"):
+            first = descent.slope(y)
+            np.add.at(descent.sizes, self.places, first[self.n_y :])
+            move = descent.solved(y, held, slope[: self.n_y][held])
+            if move is None or not np.all(np.isfinite(move)):
+                return None
+            whole = np.zeros(self.n_y)
+            whole[held] = move
+            direction = np.concatenate([whole, (np.sign(y) * whole)[self.places]])
+            gradient = -self._mixed(x, lifted, p, weights, direction)
+        pressed = np.abs(first[: self.n_y][~held]) <= (1 - STRICT) * descent.sizes[~held]
+        return Adjoint(gradient, bool(pressed.all()))
+
 
 class _Descent:
     """One solve."""
@@ -133,6 +157,7 @@ class _Descent:
         self.n_y, self.places = program.n_y, program.places
         self.none = np.zeros(len(self.places))
         self.sizes = np.zeros(self.n_y)  # the weights of the entries
+        self.held: np.ndarray | None = None  # entries that were not zero, a round ago
 
     def slope(self, y: np.ndarray) -> np.ndarray:
         x, p, weights = self.at
@@ -205,13 +230,12 @@ class _Descent:
             y, momentum = new, later
         return y, step
 
-    def sharpened(self, y: np.ndarray) -> np.ndarray:
-        """A Newton step among the points with the same zeros and signs, where it improves."""
-        held = y != 0
-        if not held.any():
-            return y
-        slope = self.slope(y)[: self.n_y]
-        left = np.where(held, slope + self.sizes * np.sign(y), 0.0)[held]
+    def solved(
+        self, y: np.ndarray, held: np.ndarray, right: np.ndarray, rtol: float = 1e-8
+    ) -> np.ndarray | None:
+        """The Hessian in the held entries, divided into a vector; None when the time is over."""
+        if not right.size:
+            return right
 
         def apply(vector: np.ndarray) -> np.ndarray:
             if self.deadline.is_over:
@@ -220,18 +244,29 @@ class _Descent:
             whole[held] = np.ravel(vector)
             return self.product(y, whole)[held]
 
-        hessian = LinearOperator((left.size, left.size), matvec=apply, dtype=float)
+        hessian = LinearOperator((right.size, right.size), matvec=apply, dtype=float)
         try:
-            move, _ = cg(hessian, -left, rtol=1e-8, maxiter=MAX_PRODUCTS)
+            return np.asarray(cg(hessian, right, rtol=rtol, maxiter=MAX_PRODUCTS)[0])
         except TimeoutError:
+            return None
+
+    def sharpened(self, y: np.ndarray) -> np.ndarray:
+        """A Newton step among the points with the same zeros and signs, where it improves."""
+        held = y != 0
+        # While the zeros still change, an accurate step would be wasted.
+        is_settled = self.held is not None and np.array_equal(held, self.held)
+        self.held = held
+        slope = self.slope(y)[: self.n_y]
+        left = (slope + self.sizes * np.sign(y))[held]
+        move = self.solved(y, held, -left, 1e-8 if is_settled else ROUGH)
+        if move is None:
             return y
         new = y.copy()
         new[held] += move
         crossed = np.sign(new) != np.sign(y)
         if np.all(np.isfinite(new)) and not crossed.any():
             return new
-        # As far as the first entries that would change their signs, which become zero.
-        new[crossed] = 0.0
+        new[crossed] = 0.0  # those that would change their signs
         return new if self.value(new) < self.value(y) else y
 
 

@@ -1,10 +1,10 @@
-"""Large data: compile time, seconds for an iteration beside one by hand, memory, and the time limit kept.
+"""Large data: compile time, seconds for an iteration beside one by hand, memory, the time limit kept.
 
     python tests/benchmarks/large_data.py                    # the four models, some minutes
     python tests/benchmarks/large_data.py --only lasso --scale 0.1
 
-Every model has a process of its own. An iteration is one of f2sa with one inner step and given steps, ours
-and by hand in one run; the last columns are those of a solve with the method that suits.
+Every model has a process of its own. An iteration is one of f2sa with one inner step and given steps,
+ours and by hand in one run; the last columns are those of a solve with the method that suits.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def seconds(work: Any, least: float = 0.3) -> float:
 def iterations(problem: Any) -> Any:
     """A function that does n iterations of f2sa in the compiled loop, without its set-up."""
     import numpy as np
+    from blomodel.kernels.loops import alt_pbgd as kernel
     from large_data_models import GAMMA, STEP_X, STEP_Y
 
-    from blomodel.kernels.loops import alt_pbgd as kernel
     from blomodel.methods.first_order import stages
     from blomodel.methods.run.registry import create_method
     from blomodel.methods.run.run import Run

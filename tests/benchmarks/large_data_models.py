@@ -1,4 +1,4 @@
-"""Four models with large data, each with an iteration of f2sa written by hand in NumPy, SciPy or Numba."""
+"""Four models with large data, each with iterations of f2sa written by hand in NumPy, SciPy or Numba."""
 
 from __future__ import annotations
 
@@ -87,9 +87,7 @@ def cleaning(n: int, features: int = 784, classes: int = 10) -> Instance:
         for _ in range(count):
             z -= STEP_Y * (A.T @ (weights[:, None] * (soft(at_z)[0] - T)) / n + 2e-3 * z)
             in_f = V.T @ (soft(V @ y)[0] - S) / m
-            y -= STEP_Y * (
-                A.T @ (weights[:, None] * (soft(at_y)[0] - T)) / n + 2e-3 * y + in_f / GAMMA
-            )
+            y -= STEP_Y * (A.T @ (weights[:, None] * (soft(at_y)[0] - T)) / n + 2e-3 * y + in_f / GAMMA)
             at_y, at_z = A @ y, A @ z
             loss_y = soft(at_y)[1] - (T * at_y).sum(axis=1)
             loss_z = soft(at_z)[1] - (T * at_z).sum(axis=1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.model.model import Model
 from blomodel.model.quadratic_form import QuadraticForm
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -59,7 +60,9 @@ class AnswerValue:
         self.model, self.p = model, p
         self.evaluations = 0
         self._form: QuadraticForm | None = None
-        if not limits.PLAIN_PRODUCTS.allows(model.f.n_products) and model.f_is_quadratic:
+        has_form = limits.STUDIED_CURVATURES.allows(curvature_entries(model.f))
+        has_form = has_form and not limits.PLAIN_PRODUCTS.allows(model.f.n_products)
+        if has_form and model.f_is_quadratic:
             form = QuadraticForm(model.f, model.f_grad, p)
             self._form = form if form.is_worth_it else None
 

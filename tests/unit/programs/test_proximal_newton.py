@@ -47,6 +47,23 @@ def test_the_same_answer_as_a_cone_solver(has_weights: bool) -> None:
     np.testing.assert_allclose(slope, slopes, atol=1e-6)
 
 
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_the_derivative_of_the_answer_beside_differences(has_weights: bool) -> None:
+    problem, *_ = _lasso(has_weights)
+    program = problem.plain_model.lower_program
+    random = np.random.default_rng(2)
+    at, slope = 0.02 + 0.1 * random.random(N if has_weights else 1), random.standard_normal(N)
+    way = random.standard_normal(at.size)
+    answer = program.solve(at, np.empty(0), accuracy=1e-11)
+    found = program.solution_adjoint(at, np.empty(0), answer, slope)
+    assert found is not None
+    h = 1e-6
+    ends = [
+        program.solve(at + sign * h * way, np.empty(0), accuracy=1e-11).y @ slope for sign in (1, -1)
+    ]
+    assert found.gradient @ way == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3)
+
+
 def _fixed(g: cp.Expression, x: cp.Variable) -> cp.Expression:
     from blomodel.compiler.expressions.rewriting import Substitution
 
