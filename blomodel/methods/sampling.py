@@ -1,17 +1,21 @@
-"""Shared by grid and random search: the value of f at the lower answer of many x."""
+"""Grid search, random search and TPE: the value of f at the lower answer of many x."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from blomodel.methods.requirements.needs import few_upper_variables
-from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability
+from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability, Extra
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
+
+OPTUNA = Extra("tpe", "Optuna, whose sampler it is", ("optuna",))
 
 Found = tuple[float, np.ndarray, np.ndarray]  # value, x, y
 
@@ -59,22 +63,23 @@ class Search:
             begin += len(batch)
             for x in batch:
                 self.run.check_limits()
-                self._look(np.ascontiguousarray(x))
+                self.look(np.ascontiguousarray(x))
             figure = self.best[0][0] if self.best else np.nan
             self.run.step(count=len(batch), value=figure)
 
-    def _look(self, x: np.ndarray) -> None:
+    def look(self, x: np.ndarray) -> float | None:
+        """The value at one x; None where it has no lower answer, or one that is not allowed."""
         run, model = self.run, self.run.model
         answer, _ = run.solve_lower(x, self._near)
         run.evaluations += 1
         run.tried.append((x, answer.status))
         if not answer.status.has_point:
-            return
+            return None
         self._near = answer.y
         value = float(model.f(x, answer.y, run.p)[0])
         violation = run.violation(x, answer.y)
         if not np.isfinite(value) or violation > run.tolerance:
-            return
+            return None
         if violation <= CLEAN and (not self._clean or value < self._clean[0][0]):
             run.offer(x, answer.y, self.name, answer, value)  # at once, for those who look on
         for found in (self.best, self._clean) if violation <= CLEAN else (self.best,):
@@ -83,6 +88,7 @@ class Search:
             found.append((value, x, np.array(answer.y)))
             found.sort(key=lambda entry: entry[0])
             del found[KEPT:]
+        return value
 
     def finish(self) -> None:
         """Propose the best points."""
@@ -161,3 +167,74 @@ class RandomSearch:
                 search.evaluate(points)
         finally:
             search.finish()
+
+
+@method
+@dataclass(frozen=True, kw_only=True)
+class TreeParzenSearch:
+    r"""The tree-structured Parzen estimator, by Optuna's sampler; only x is sampled.
+
+    The x looked at so far are divided into the good and the rest; densities :math:`l(x)` and
+    :math:`g(x)` are fitted to either, and of some draws from l the one with the largest
+    :math:`l(x) / g(x)` comes next, which maximises the expected improvement (equation (3) of the
+    reference). The lower level is solved exactly at each x.
+    """
+
+    name: ClassVar[str] = "tpe"
+    summary: ClassVar[str] = "f at the lower answer at x that a tree of Parzen estimators proposes"
+    assumes: ClassVar[str] = "a lower level that can be solved at fixed x; bounds on x that mean something"
+    claims: ClassVar[str] = "the best of the points looked at"
+    reference: ClassVar[str] = "Bergstra, Bardenet, Bengio and Kegl (2011)"
+    costs: ClassVar[str] = "one lower solve for each point, and Optuna's sampling, which grows with them"
+    capabilities: ClassVar[frozenset[Capability]] = EVERYTHING
+    assumptions: ClassVar[frozenset[Assumption]] = frozenset()
+    needs: ClassVar[tuple[Need, ...]] = ()
+    packages: ClassVar[tuple[Extra, ...]] = (OPTUNA,)
+
+    n_points: int = setting(200, "points to look at", minimum=1)
+    n_random: int = setting(
+        10, "points drawn at random before the estimator begins", minimum=1, own=True
+    )
+
+    def run(self, run: Run) -> None:
+        """Search; the points seen until a limit is reached count."""
+        search = Search(run, self.name)
+        low, high = search.box()
+        try:
+            with _quiet_optuna() as optuna:
+                self._search(run, search, optuna, low, high)
+        finally:
+            search.finish()
+
+    def _search(self, run: Run, search: Search, optuna: Any, low: np.ndarray, high: np.ndarray) -> None:
+        sampler = optuna.samplers.TPESampler(seed=run.seed, n_startup_trials=self.n_random)
+        study = optuna.create_study(direction="minimize", sampler=sampler)
+        ranges = {
+            str(i): optuna.distributions.FloatDistribution(a, b)
+            for i, (a, b) in enumerate(zip(low, high, strict=True))
+        }
+        if run.start is not None:
+            first = np.clip(run.start[0], low, high)
+            study.enqueue_trial({name: float(value) for name, value in zip(ranges, first, strict=True)})
+        for _ in range(self.n_points):
+            run.check_limits()
+            trial = study.ask(ranges)
+            value = search.look(np.array([trial.params[name] for name in ranges]))
+            if value is None:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            else:
+                study.tell(trial, value)
+            run.step(count=1, value=search.best[0][0] if search.best else np.nan)
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[Any]:
+    """Optuna, which tells of every study on the standard error stream otherwise."""
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield optuna
+    finally:
+        optuna.logging.set_verbosity(verbosity)
