@@ -16,6 +16,7 @@ from blomodel.methods.run.run import Run
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation, AnswerValue
 
 SHORTEST = 1e-14  # step, relative to the first, below which no descent is to be had
+FLAT = 1e-7  # slope, relative to f, that is rounding of the lower answer
 MOVES = 8  # tenfold moves of a start at which all norms are 0, towards the lower bounds
 
 
@@ -53,9 +54,14 @@ class Igjo:
     step_x: float | None = setting(
         None, "first step t tried; None: a tenth of x along the slope", aliases=("t",), above=0.0
     )
-    shrinkage: float = setting(0.5, "factor by which a step that fails is shortened", above=0.0, own=True)
+    shrinkage: float = setting(
+        0.5, "factor by which a step that fails is shortened", above=0.0, own=True
+    )
     decrease: float = setting(
-        1e-3, "share of the decrease that the slope promises, which a step must give", above=0.0, own=True
+        1e-3,
+        "share of the decrease that the slope promises, which a step must give",
+        above=0.0,
+        own=True,
     )
     settled: float = setting(1e-9, "relative change of f at which the descent stops", minimum=0.0)
     max_steps: int = setting(500, "largest number of steps", minimum=1)
@@ -79,7 +85,8 @@ class Igjo:
         low = np.where(np.isfinite(run.model.bounds(run.p)[0]), run.model.bounds(run.p)[0], 0.0)
         for count in range(MOVES + 1):
             here = self._look(run, value, run.x_set.project(low + (x - low) * 10.0**-count))
-            if here.is_finite and here.has_gradient and np.any(here.gradient):
+            small = FLAT * (1 + abs(here.value))
+            if here.is_finite and here.has_gradient and np.abs(here.gradient).max(initial=0) > small:
                 if count:
                     run.note(f"igjo: f does not change with x at the start; x was divided by 1e{count}")
                 return here

@@ -182,7 +182,9 @@ class TreeParzenSearch:
 
     name: ClassVar[str] = "tpe"
     summary: ClassVar[str] = "f at the lower answer at x that a tree of Parzen estimators proposes"
-    assumes: ClassVar[str] = "a lower level that can be solved at fixed x; bounds on x that mean something"
+    assumes: ClassVar[str] = (
+        "a lower level that can be solved at fixed x; bounds on x that mean something"
+    )
     claims: ClassVar[str] = "the best of the points looked at"
     reference: ClassVar[str] = "Bergstra, Bardenet, Bengio and Kegl (2011)"
     costs: ClassVar[str] = "one lower solve for each point, and Optuna's sampling, which grows with them"

@@ -42,7 +42,9 @@ class Bamm:
 
     name: ClassVar[str] = "bamm"
     summary: ClassVar[str] = "one step each of y, a multiplier and x on an average of both objectives"
-    assumes: ClassVar[str] = "both levels smooth; lower level convex in y, answers need not be unique; y free"
+    assumes: ClassVar[str] = (
+        "both levels smooth; lower level convex in y, answers need not be unique; y free"
+    )
     claims: ClassVar[str] = "a KKT point of min f subject to grad_y of the average = 0"
     reference: ClassVar[str] = "Liu, Liu, Yao, Zeng and Zhang (2023)"
     costs: ClassVar[str] = "gradients and Hessian-vector products of both levels, one of each for a step"
@@ -50,7 +52,9 @@ class Bamm:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(None, "step alpha in x; None: adaptive", aliases=("alpha",), above=0.0)
+    step_x: float | None = setting(
+        None, "step alpha in x; None: adaptive", aliases=("alpha",), above=0.0
+    )
     step_y: float | None = setting(
         None, "step beta in y; None: half of 1/curvature", aliases=("beta",), above=0.0
     )
@@ -134,7 +138,9 @@ class Brc:
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.SMOOTH_LOWER})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
-    step_x: float | None = setting(None, "step alpha in x; None: adaptive", aliases=("alpha",), above=0.0)
+    step_x: float | None = setting(
+        None, "step alpha in x; None: adaptive", aliases=("alpha",), above=0.0
+    )
     step_y: float | None = setting(
         None, "inner step in y; None: half of 1/curvature", aliases=("beta",), above=0.0
     )

@@ -39,8 +39,9 @@ class VfIdca:
     and raises :math:`\alpha_k` by :math:`\delta` where
     :math:`\max\{\alpha_k, 1/t^{k+1}\}\,\|(x, y)^{k+1} - (x, y)^k\| \le c_\alpha`, with the new violation
     t. Penalties :math:`\sum_j x_j P_j(y)`, of which no weight stands in f, become bounds
-    :math:`P_j(y) \le r_j` as in the paper: r takes the place of x, whose values are the bounds' multipliers.
-    A quadratic g that is not convex in x gets a multiple of :math:`\|x\|^2`, which moves no lower answer.
+    :math:`P_j(y) \le r_j` as in the paper: r takes the place of x, whose values are the
+    multipliers. A quadratic g that is not convex in x gets a multiple of :math:`\|x\|^2`, which moves no
+    lower answer.
     """
 
     name: ClassVar[str] = "vf-idca"

@@ -17,7 +17,6 @@ from ..fields import (
     SLOPE,
     SLOPE_Y,
 )
-
 from ..jit import compiled
 from ..linalg import advance, axpy, largest, lower_curvature, move_size
 from ..projection import project
@@ -109,7 +108,8 @@ def bamm(
             call_along(g_hessian, x, y, v, other)
             for i in range(n_y):
                 f_y[i] -= share * image[i] + (1.0 - share) * other[i]  # d_v
-            left = max(largest(average), largest(f_y))
+            # Where g does not see y the average moves it by the share of f alone.
+            left = max(largest(average) / max(share, 1e-6), largest(f_y))
             axpy(step_v, f_y, v)
             axpy(-step_y, average, y)
         if not is_together:

@@ -41,9 +41,7 @@ N_STATE = MORE_STATE
 
 
 @compiled
-def brc(
-    n, f_grad_x, f_grad_y, g_grad_x, g_grad_y, g_hessian, x_set, y_set, settings, x, y, state, work
-):
+def brc(n, f_grad_x, f_grad_y, g_grad_x, g_grad_y, g_hessian, x_set, y_set, settings, x, y, state, work):
     """Do n iterations; returns the projected slope in x."""
     n_x, n_y = len(x), len(y)
     inner, beta = int(settings[INNER_STEPS]), settings[STEP_Y]

@@ -25,6 +25,10 @@ def tracking_problem(name):
     return bm.BilevelProblem(upper, [-3 <= x, x <= 4], lower), x, y
 
 
+# Methods for another problem, of which the last x is not that of the bilevel one.
+ANOTHER = {"alright": 4 / 3}  # the least (f + g) / 2, with x and y for both levels
+
+
 def steps_along_f_alone(name):
     """Whether a method assumes that f holds x itself and follows that part of its slope only."""
     return Assumption.DIRECT_DEPENDENCE in CLASSES[name].assumptions
@@ -70,7 +74,7 @@ def test_capabilities_imply_those_that_they_contain(name):
 def test_solves_without_any_setting(name):
     problem, x, y = solve(name)
     # Without flatness, steps along grad_x f alone end where that vanishes, at x = 1.
-    target = 1.0 if steps_along_f_alone(name) else 1.5
+    target = 1.0 if steps_along_f_alone(name) else ANOTHER.get(name, 1.5)
     # Those that stop at a finite weight claim no more than feasibility; blocc's is 10, which costs 1/42.
     accuracy = {"optimal": 1e-6, "locally_optimal": 1e-4}.get(str(problem.status), 0.03)
     assert x.value == pytest.approx(target, abs=accuracy)

@@ -1,8 +1,8 @@
 r"""The value-function problem as a difference of convex functions, for VF-iDCA.
 
 Two forms. *As stated*: f, g and the lower rows are convex in (x, y) together. *Penalties as bounds*:
-:math:`g = s(y) + \sum_j x_j P_j(y)` with convex P_j, no x in f, and bounds on x alone above; the lower level
-becomes :math:`\min s(y)` subject to :math:`P_j(y) \le r_j`, whose multipliers are the weights x.
+:math:`g = s(y) + \sum_j x_j P_j(y)` with convex P_j, no x in f, and bounds on x alone above; the lower
+level becomes :math:`\min s(y)` subject to :math:`P_j(y) \le r_j`, whose multipliers are the weights x.
 """
 
 from __future__ import annotations
@@ -136,8 +136,9 @@ def convex_difference(model: Model, p: np.ndarray) -> ConvexDifference:
         return PenaltiesAsBounds(model, p)
     except ModelError as error:
         raise ModelError(
-            "the lower level must be convex in x and y together, or a convex loss with penalties x_j P_j(y) "
-            f"whose weights are all the upper level has. As stated: {reason} As penalties: {error} Try auto."
+            "the lower level must be convex in x and y together, or a convex loss with penalties "
+            "x_j P_j(y) whose weights are all the upper level has. "
+            f"As stated: {reason} As penalties: {error} Try auto."
         ) from error
 
 
@@ -207,7 +208,9 @@ def _convexified(model: Model, p: np.ndarray) -> tuple[np.ndarray, float]:
     matrix = model.g_hessian(np.zeros(n_x), np.zeros(model.y.size), p)
     cross, below = matrix[:n_x, n_x:], matrix[n_x:, n_x:]
     inverse = np.linalg.pinv(below, rcond=1e-12, hermitian=True)
-    if np.abs(cross - cross @ inverse @ below).max(initial=0) > 1e-8 * (1 + np.abs(cross).max(initial=0)):
+    if np.abs(cross - cross @ inverse @ below).max(initial=0) > 1e-8 * (
+        1 + np.abs(cross).max(initial=0)
+    ):
         raise ModelError("g is linear along directions of y whose slope moves with x.")
     rest = matrix[:n_x, :n_x] - cross @ inverse @ cross.T
     least = float(np.linalg.eigvalsh((rest + rest.T) / 2)[0]) if n_x else 0.0

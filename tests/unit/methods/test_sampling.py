@@ -6,6 +6,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import ModelError
+from blomodel.problems.meha_paper import lasso
 
 
 def coupled_problem():
@@ -80,3 +81,23 @@ def test_limits_keep_the_best_point():
     problem.solve(method="random-search", max_iterations=100)
     assert problem.solution.iterations == 100
     assert problem.status.has_point
+
+
+def test_tpe_comes_nearer_than_its_random_points():
+    pytest.importorskip("optuna")
+    problem = lasso(2)
+    problem.solve(method="tpe", n_points=80)
+    assert problem.value < -0.45  # the solution has -1/2
+    assert problem.solution.evaluations == 80
+    first = problem.value
+    problem.solve(method="tpe", n_points=80, warm_start=False)
+    assert problem.value == first  # the seed of the run
+
+
+def test_tpe_passes_over_x_without_answers():
+    pytest.importorskip("optuna")
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(y**2), [y >= 1 - x, y <= x], variables=[y])  # none for x < 1/2
+    problem = bm.BilevelProblem(cp.Minimize(x), [-2 <= x, x <= 2], lower)
+    problem.solve(method="tpe", n_points=60)
+    assert 0.5 - 1e-6 <= x.value < 0.7
