@@ -70,7 +70,6 @@ class Bda(InnerPathMethod):
         "a_0, share of f in the first inner step; None: 0.5, then ever smaller",
         aliases=("a_0", "weight"),
         minimum=0.0,
-        own=True,
     )
 
     def run(self, run: Run) -> None:

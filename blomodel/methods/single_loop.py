@@ -36,8 +36,8 @@ class Bamm:
 
     with :math:`\mu_k = \mu_0 (k+1)^{-p}`, :math:`\beta_k, \eta_k` falling as :math:`(k+1)^{-\tau/2}` and
     :math:`\alpha_k` as :math:`(k+1)^{-3\tau/2}`. So it runs with ``inner_steps=1``. Without a number of
-    inner steps y and v go 50 steps before x moves, and without a share :math:`\mu_0` it is run again, from
-    where it ended, with smaller ones, since the average leaves y off the lower answer.
+    inner steps y and v go 50 steps before x moves, and without a share :math:`\mu_0` it is run again,
+    from where it ended, with smaller ones, since the average leaves y off the lower answer.
     """
 
     name: ClassVar[str] = "bamm"
@@ -66,13 +66,12 @@ class Bamm:
         "mu_0, share of f in the average; None: 0.5, then ever smaller",
         aliases=("mu_0", "mu"),
         minimum=0.0,
-        own=True,
     )
     share_power: float = setting(
         0.0, "power p with which the share falls", aliases=("p",), minimum=0.0, own=True
     )
     step_power: float = setting(
-        0.0, "tau, by which given steps fall", aliases=("tau",), minimum=0.0, own=True
+        0.0, "tau, by which given steps fall", aliases=("tau",), minimum=0.0
     )
     inner_steps: int | None = setting(
         None, "steps of y and v for each of x; None: 50, before x; 1: the printed order", minimum=1
@@ -208,7 +207,7 @@ class Alright:
         None, "first step in (x, y); None: from the curvatures", aliases=("step_size",), above=0.0
     )
     step_power: float = setting(
-        0.5, "power of the number of iterations with which steps fall", minimum=0.0, own=True
+        0.5, "power of the number of iterations with which steps fall", minimum=0.0
     )
     upper_probability: float = setting(
         0.5, "lambda, probability of a step on f", aliases=("lambda_",), minimum=0.0, own=True

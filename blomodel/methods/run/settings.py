@@ -53,6 +53,8 @@ VOCABULARY: dict[str, Word] = {
     "penalty_last": Word(Kind.WEIGHT, "largest weight of such a path"),
     "penalty_growth": Word(Kind.RATE, "factor from one weight of such a path to the next"),
     "penalty_power": Word(Kind.RATE, "power of the number of iterations with which the weight grows"),
+    "upper_share": Word(Kind.RATE, "share of f where steps follow a mixture of both objectives"),
+    "step_power": Word(Kind.RATE, "power of the number of iterations with which steps fall"),
     "proximal": Word(Kind.WEIGHT, "how far the proximal point theta may go from y; large: far"),
     "proximal_multiplier": Word(Kind.WEIGHT, "the same for the multipliers"),
     "multiplier_bound": Word(Kind.WEIGHT, "largest multiplier"),
