@@ -70,9 +70,7 @@ class Bamm:
     share_power: float = setting(
         0.0, "power p with which the share falls", aliases=("p",), minimum=0.0, own=True
     )
-    step_power: float = setting(
-        0.0, "tau, by which given steps fall", aliases=("tau",), minimum=0.0
-    )
+    step_power: float = setting(0.0, "tau, by which given steps fall", aliases=("tau",), minimum=0.0)
     inner_steps: int | None = setting(
         None, "steps of y and v for each of x; None: 50, before x; 1: the printed order", minimum=1
     )
