@@ -145,8 +145,8 @@ class Comparison:
 
         Parameters
         ----------
-        ax : two matplotlib Axes, optional
-            Where to draw; by default in a new figure.
+        ax : two matplotlib Axes, or one, optional
+            Where to draw; by default in a new figure. In one panel, the values are drawn.
         path : optional
             File to save the figure to; the ending of its name chooses the format.
         """

@@ -134,8 +134,8 @@ class Sweep:
 
         Parameters
         ----------
-        ax : two matplotlib Axes, or one for two parameters, optional
-            Where to draw; by default in a new figure.
+        ax : two matplotlib Axes, or one, optional
+            Where to draw; by default in a new figure. In one panel, the value is drawn.
         path : optional
             File to save the figure to; the ending of its name chooses the format.
         """

@@ -25,7 +25,11 @@ def plot_sweep(sweep: Sweep, ax: Sequence[Axes] | None, path: str | Path | None)
     """See Sweep.plot."""
     if len(sweep.parameters) == 1:
         panels = pictures.new_picture((7.5, 6.0), nrows=2, sharex=True)[1] if ax is None else _given(ax)
-        figure = _draw_curves(sweep, panels[0], panels[-1])
+        # One panel: the values alone; the other is drawn where nobody sees it.
+        lower = panels[1] if len(panels) > 1 else pictures.new_picture()[1]
+        figure = _draw_curves(sweep, panels[0], lower)
+        if len(panels) == 1:
+            panels[0].set_xlabel(lower.get_xlabel())
     elif len(sweep.parameters) == 2 and all(sweep[name].ndim == 1 for name in sweep.parameters):
         panel = pictures.new_picture((7.0, 5.0))[1] if ax is None else _given(ax)[0]
         figure = _draw_map(sweep, panel)

@@ -36,7 +36,8 @@ def plot_comparison(
         _, panels = pictures.new_picture((9.5, height), nrows=2, sharex=True)
     else:
         panels = np.ravel(np.asarray(ax, dtype=object))
-    upper, lower = panels[0], panels[-1]
+    upper = panels[0]
+    lower = panels[1] if len(panels) > 1 else pictures.new_picture()[1]  # one panel: the values alone
     best, what = _reference(comparison)
     for position, row in enumerate(comparison.rows):
         turn = position // len(pictures.COLOURS)
@@ -57,7 +58,7 @@ def plot_comparison(
     else:
         upper.set_ylabel("upper objective, minimised")
     lower.set_ylabel("lower gap")
-    lower.set_xlabel("seconds of the method itself")
+    (lower if len(panels) > 1 else upper).set_xlabel("seconds of the method itself")
     upper.set_title(
         "Filled mark: certified answer. Hollow: refused by the certificate.", loc="left",
         fontsize="medium",

@@ -56,11 +56,13 @@ print(problem.status, "p =", round(float(p.value), 5), "error", f"{problem.value
 # %%
 # The picture
 # -----------
-# What the error is for every weight. From the start :math:`z = 1` the input is limited for large
-# weights.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+# What the error is for every weight; the star is the answer, the circles are steps of the solve.
+# From the start :math:`z = 1` the input is limited for large weights.
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[], points=101)
-axes.set(title="Error of the first move", xlabel="terminal weight $p$", ylabel="")
+axes.set_title("Error of the first move", loc="left")
+axes.get_legend().remove()
+axes.set(xlabel="terminal weight $p$", ylabel="")
 plt.show()
 
 # %%
@@ -68,7 +70,7 @@ plt.show()
 # --------------
 # The controllers at work: plan, make the first move, plan again. Without a terminal weight
 # (:math:`p = 0`) the short-sighted controller hardly brakes.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 costs = {}
 loops = {"2 steps, p = 0": (2, 0.0), "2 steps, tuned": (2, float(p.value)), "40 steps": (40, 1.0)}
 for name, (horizon, weight) in loops.items():

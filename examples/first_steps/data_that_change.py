@@ -48,7 +48,7 @@ for _ in range(3):
 # The picture
 # -----------
 # What the planner wants of the departments, and what the best budgets make them do.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 places = np.arange(1, n + 1)
 axes.vlines(places, y_target.value, y.value, color="#999999", linewidth=2)
 axes.plot(places, y_target.value, "o", color="#E69F00", markersize=11, label="wanted by the planner")

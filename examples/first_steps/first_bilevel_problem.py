@@ -29,7 +29,7 @@ household = bm.Lower(
 )
 problem = bm.BilevelProblem(cp.Minimize((y - 2) ** 2 + x * y), [0 <= x, x <= 4], household)
 problem.solve()
-print(problem.status, "subsidy", x.value, "panels", y.value, "cost", problem.value)
+print(f"{problem.status}: subsidy {x.value:.4f}, panels {y.value:.4f}, cost {problem.value:.4f}")
 
 # %%
 # ``x`` and ``y`` are ordinary cvxpy variables. ``variables=[y]`` says what the household decides;
@@ -42,12 +42,13 @@ print(problem.certificate)
 # %%
 # The picture
 # -----------
-# Above: what the town pays for each subsidy when the household answers. Below: the answer. Up to a
-# subsidy of 1 the household buys nothing; from 3 on the roof is full.
-figure, panels = plt.subplots(2, 1, figsize=(6, 6), sharex=True, layout="constrained")
-problem.plot(ax=panels, gammas=[])
-panels[0].set(title="What the town pays", ylabel="")
-panels[1].set(title="What the household answers", xlabel="subsidy $x$", ylabel="panels $y$")
+# What the town pays for each subsidy when the household answers; the star is the solution. Up to a
+# subsidy of 1 the household buys nothing; from 3 on the roof is full. These are the two kinks. (Without
+# ``ax=``, ``problem.plot()`` makes a figure of its own, with the answer below.)
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+problem.plot(ax=axes, gammas=[])
+axes.set_title("What the town pays", loc="left")
+axes.set(xlabel="subsidy $x$", ylabel="")
 plt.show()
 
 # %%

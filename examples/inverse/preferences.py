@@ -63,7 +63,7 @@ print(
 # %%
 # The picture
 # -----------
-figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 bought = np.array([shop(u.value, price) for price in prices])
 for good, marker in enumerate("os^"):
     axes.plot(seen[:, good], bought[:, good], marker, markersize=8, label=f"good {good}")

@@ -47,7 +47,7 @@ print("with the map's times:", problem.answer(on_map).y.round(3) + 0.0)
 # %%
 # The picture
 # -----------
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.bar(np.arange(7) - 0.2, on_map, 0.4, color="#BBBBBB", label="map")
 axes.bar(np.arange(7) + 0.2, c.value, 0.4, color=np.where(seen > 0, "#D55E00", "#0072B2"), label="found")
 axes.set_xticks(range(7), [f"{tail}-{head}" for tail, head, _ in roads])

@@ -47,7 +47,7 @@ print(problem.solution.status, "loss under attack", round(problem.value, 6), "w"
 # The picture
 # -----------
 # The points, how far each was shifted, and the line.
-figure, axes = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.8), layout="constrained")
 moved = points + shift.value
 for label, colour in ((1.0, "#0072B2"), (-1.0, "#E69F00")):
     chosen = labels == label

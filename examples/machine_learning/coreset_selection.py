@@ -35,7 +35,7 @@ print(f"{problem.status}: {len(kept)} of 12 samples are kept, value {problem.val
 # -----------
 # The price on the weights does what the penalty of a lasso does: most are exactly zero. The line through
 # the few samples that are left is nearly the line through all.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 everything = np.linalg.lstsq(X, t, rcond=None)[0]
 axes.plot(X[:, 1], t, "o", color="#BBBBBB", markersize=9, label="samples")
 axes.plot(X[kept, 1], t[kept], "o", color="#D55E00", markersize=13, label="coreset")

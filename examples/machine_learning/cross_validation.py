@@ -51,10 +51,11 @@ print(f"grid: weight {search.best_params_['alpha']:.4f}, loss {-search.best_scor
 # The picture
 # -----------
 # The loss for every weight, and the points of the grid.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[], points=101)
 axes.plot(np.log(grid), -search.cv_results_["mean_test_score"], "o", color="#0072B2", label="grid")
-axes.set(title="Loss of cross-validation", xlabel="logarithm of the weight", ylabel="")
+axes.set_title("Loss of cross-validation", loc="left")
+axes.set(xlabel="logarithm of the weight", ylabel="")
 axes.legend(frameon=False)
 plt.show()
 

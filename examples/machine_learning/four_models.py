@@ -59,7 +59,7 @@ for name, search in searches.items():
 # The picture
 # -----------
 # The lasso: the grid's losses, and what BilevelCV tried.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.semilogx(
     weights, -searches["lasso"].cv_results_["mean_test_score"], "o-", color="#999999", label="grid"
 )

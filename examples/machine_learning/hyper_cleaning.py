@@ -57,7 +57,7 @@ print(f"{is_wrong[found].sum()} of the {is_wrong.sum()} wrong labels are among t
 # The picture
 # -----------
 # The weights of the samples. The model never saw which labels are wrong.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 bins = np.linspace(0, 1, 13)
 axes.hist(
     [x.value[~is_wrong], x.value[is_wrong]],

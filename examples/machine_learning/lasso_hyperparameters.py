@@ -55,7 +55,7 @@ for name, coefficients in (("one weight", habit), ("six weights", y.value)):
 # %%
 # The picture
 # -----------
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.bar(np.arange(18), truth, color="#DDDDDD", label="truth")
 axes.plot(habit, "s", color="#D55E00", label="one weight")
 axes.plot(y.value, "o", color="#0072B2", label="six weights")

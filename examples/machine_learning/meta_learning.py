@@ -63,7 +63,7 @@ for name, start in (("near 0", np.zeros(3)), ("near theta", theta.value)):
 # %%
 # The picture
 # -----------
-figure, axes = plt.subplots(figsize=(5.5, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.plot(t_other, X_other @ learn(np.zeros(3)), "s", color="#BBBBBB", markersize=9, label="held near 0")
 axes.plot(
     t_other,

@@ -43,7 +43,7 @@ print(problem.certificate)
 # %%
 # The picture
 # -----------
-figure, axes = plt.subplots(figsize=(5.5, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.plot(Y_val, before, "s", color="#BBBBBB", markersize=11, label="start")
 axes.plot(Y_val, X_val @ W1.value @ W2.value, "o", color="#0072B2", markersize=11, label="answer")
 axes.axline((0, 0), slope=1, color="#000000", linewidth=1)

@@ -45,7 +45,7 @@ print(problem.certificate)
 # -----------
 # The bounds against the margins. A sample that keeps its margin needs no allowance; the others get
 # exactly the one that they use.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for label, colour in ((1.0, "#0072B2"), (-1.0, "#E69F00")):
     of_class = labels[train] == label
     axes.plot(

@@ -45,7 +45,7 @@ print(problem.certificate)
 sweep = bm.sweep(problem, {risk: np.linspace(0, 4, 9)})
 print(sweep)
 
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in (("share", "o-"), ("wage", "s--")):
     axes.plot(sweep["risk"], sweep[name], marker, label=name)
 axes.set(title="More luck, less incentive", xlabel=r"risk $\rho$")

@@ -77,7 +77,7 @@ def clear_market(offered: np.ndarray, limit: float) -> float:
     return float((found.eqlin.marginals - cost[:2]) @ found.x[:2])
 
 
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 axes.plot(sweep["line"], sweep.values, "o-", color="#D55E00", label="best bids")
 honest = [clear_market(cost[:2], limit) for limit in sweep["line"]]
 axes.plot(sweep["line"], honest, "s--", color="#0072B2", label="honest bids")

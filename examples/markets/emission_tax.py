@@ -44,12 +44,12 @@ print(f"tax {float(tax.value):.6f}, slope of the damage {emitted / 2 + 0.5:.6f}"
 # %%
 # The picture
 # -----------
-# Welfare for every tax, and what each firm emits. The kinks are the taxes at which a firm stops.
-figure, panels = plt.subplots(2, 1, figsize=(6, 5.5), sharex=True, layout="constrained")
-problem.plot(ax=panels, gammas=[], span=(0.5, 10))
-panels[0].set(title="Welfare", ylabel="")
-panels[0].legend(frameon=False, loc="lower right")
-panels[1].set(title="Emissions", xlabel="tax", ylabel="")
+# Welfare for every tax; the star is the best one, circles are steps of the solve. The kinks are the taxes at which a firm stops.
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+problem.plot(ax=axes, gammas=[], span=(1.2, 10))
+axes.set_title("Welfare", loc="left")
+axes.set(xlabel="tax", ylabel="")
+axes.get_legend().remove()
 plt.show()
 
 # %%

@@ -45,11 +45,12 @@ print(problem.solution)
 cournot = (12 - 3 * cost[0] + cost[1] + cost[2]) / 4  # by pencil, for three firms at once
 print(f"profit as a leader {problem.value:.4f}, in the game of three {cournot**2:.4f}")
 
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[], span=(0, 11))
 axes.plot(cournot, cournot**2, "o", color="#0072B2", label="game of three")
 axes.legend(frameon=False, loc="lower center")
-axes.set(title="Profit of the leader", xlabel="quantity $q_0$", ylabel="")
+axes.set_title("Profit of the leader", loc="left")
+axes.set(xlabel="quantity $q_0$", ylabel="")
 plt.show()
 
 

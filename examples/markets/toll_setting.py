@@ -21,13 +21,10 @@ from scipy.optimize import linprog
 import blomodel as bm
 
 # The bridge and the tunnel come first; N says where each link starts (+1) and ends (-1).
-links = [
-    ("CD", 1), ("CF", 2), ("AC", 1), ("BC", 2), ("DE", 2),
-    ("DF", 1), ("AE", 14), ("BF", 13), ("CE", 9), ("EF", 1),
-]  # fmt: skip
-cost = np.array([length for _, length in links], dtype=float)
+links = {"CD": 1, "CF": 2, "AC": 1, "BC": 2, "DE": 2, "DF": 1, "AE": 14, "BF": 13, "CE": 9, "EF": 1}
+cost = np.array(list(links.values()), dtype=float)
 N = np.array(
-    [[(name[0] == node) - (name[1] == node) for name, _ in links] for node in "ABCDEF"], dtype=float
+    [[(link[0] == node) - (link[1] == node) for link in links] for node in "ABCDEF"], dtype=float
 )
 trips = {"commuters": np.array([10, 0, 0, 0, -10, 0]), "lorries": np.array([0, 6, 0, 0, 0, -6])}
 limits = {"commuters": np.full(10, 20.0), "lorries": np.array([3.0] + [20.0] * 9)}
@@ -49,7 +46,7 @@ problem.solve()
 print(
     f"{problem.status}: bridge {tolls.value[0]:g}, tunnel {tolls.value[1]:g}, revenue {problem.value:g}"
 )
-for (name, _), drivers in zip(links, traffic.value, strict=True):
+for name, drivers in zip(links, traffic.value, strict=True):
     print(f"{name}: {abs(drivers):g}", end="  ")
 
 # %%
@@ -63,9 +60,10 @@ for (name, _), drivers in zip(links, traffic.value, strict=True):
 # -----------
 # The revenue for each pair of tolls. It climbs along slopes and falls off cliffs, where a group changes
 # its way. Such a function has no useful gradient at the cliffs, where the best tolls are.
-figure, axes = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.8), layout="constrained")
 problem.plot(ax=axes, gammas=[], points=25)
-axes.set(title="Revenue", xlabel="toll on the bridge", ylabel="toll in the tunnel")
+axes.set_title("Revenue", loc="left")
+axes.set(xlabel="toll on the bridge", ylabel="toll in the tunnel")
 plt.show()
 
 

@@ -48,8 +48,10 @@ print(comparison)
 # -----------
 # The distance from the best value against time. It is a tiny problem: these times say little about large
 # ones.
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 comparison.plot(ax=axes)
+axes.set_title("Distance from the optimum", loc="left")
+axes.set(xlabel="seconds", ylabel="")
 plt.show()
 
 # %%

@@ -31,7 +31,7 @@ user = bm.Lower(cp.Minimize((y - 2 * x) ** 2), [y <= x + room, 0 <= y, y <= 3], 
 cost = cp.exp(2 - y) / (2 + cp.nlp.cos(4 * x)) + cp.log((4 * x - 2) ** 2 + 1) / 2 + x**2
 problem = bm.BilevelProblem(cp.Minimize(cost), [0 <= x, x <= 3], user)
 problem.solve()
-print(problem.status, "x", x.value, "value", problem.value)
+print(f"{problem.status}: x = {x.value:.6f}, value {problem.value:.6f}")
 
 # %%
 # While :math:`2x \le x + r` the limit does not bind and the user answers :math:`2x`; beyond, it
@@ -45,9 +45,10 @@ for at in (0.389, 0.391):
 # The picture
 # -----------
 # The penalty :math:`F_\gamma` rounds the kink off, which is why penalty methods can work with gradients.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[3], span=(0.1, 0.7), points=121)
-axes.set(title="The minimum is the kink", xlabel="capacity $x$", ylabel="cost")
+axes.set_title("The minimum is the kink", loc="left")
+axes.set(xlabel="capacity $x$", ylabel="cost")
 plt.show()
 
 # %%

@@ -43,10 +43,11 @@ for method in ("pbgd-free", "alt-pbgd"):
 # The lower level answers :math:`y = x - 1`, so the lowest point is :math:`x = -5`. But
 # :math:`\partial f/\partial x = 2x` leads to 0. Two things give the wrong answer away: the method
 # looks at the flatness at its last point and warns, and the certificate claims only ``feasible``.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 steep.plot(ax=axes, gammas=[], span=(-9, 4))
 axes.plot(places["pbgd-free"], -10, "X", color="#CC79A7", markersize=12, label="PBGD-Free")
-axes.set(title=r"$\varphi(x) = x^2 + 10\,(x - 1)$", xlabel="$x$", ylabel="")
+axes.set_title(r"$\varphi(x) = x^2 + 10\,(x - 1)$", loc="left")
+axes.set(xlabel="$x$", ylabel="")
 axes.legend(frameon=False)
 plt.show()
 

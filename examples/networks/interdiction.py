@@ -21,15 +21,12 @@ from scipy.sparse.csgraph import shortest_path
 
 import blomodel as bm
 
-roads = [
-    (0, 1, 2), (0, 2, 3), (1, 2, 1), (1, 3, 4), (2, 3, 2),
-    (2, 4, 5), (3, 4, 1), (3, 5, 5), (4, 5, 2), (1, 4, 7),
-]  # fmt: skip
-time = np.array([hours for _, _, hours in roads], dtype=float)
-A = np.zeros((6, len(roads)))
-for k, (tail, head, _) in enumerate(roads):
-    A[tail, k], A[head, k] = 1, -1
-b = np.array([1, 0, 0, 0, 0, -1])  # one smuggler leaves node 0 and arrives at node 5
+roads = {"ab": 2, "ac": 3, "bc": 1, "bd": 4, "cd": 2, "ce": 5, "de": 1, "df": 5, "ef": 2, "be": 7}
+time = np.array(list(roads.values()), dtype=float)
+A = np.array(
+    [[(road[0] == node) - (road[1] == node) for road in roads] for node in "abcdef"], dtype=float
+)
+b = np.array([1, 0, 0, 0, 0, -1])  # one smuggler goes from a to f
 
 x = cp.Variable(len(roads), boolean=True, name="x")
 y = cp.Variable(len(roads), name="y")
@@ -37,7 +34,8 @@ hours = (time + 5 * x) @ y
 smuggler = bm.Lower(cp.Minimize(hours), [A @ y == b, y >= 0], variables=[y], name="the smuggler")
 problem = bm.BilevelProblem(cp.Maximize(hours), [cp.sum(x) <= 2], smuggler)
 problem.solve()
-print(problem.solution)
+blocked = [road for road, is_blocked in zip(roads, x.value > 0.5, strict=True) if is_blocked]
+print(f"{problem.status}: block {blocked}, and the way takes {problem.value:g} hours")
 
 # %%
 # The shortest way is a linear program whose corners are ways, so ``y`` needs no ``boolean=True``: that
@@ -53,20 +51,20 @@ smuggler = bm.Lower(cp.Minimize(hours), [A @ y == b, y >= 0], variables=[y])
 relaxed = bm.BilevelProblem(
     cp.Maximize(hours), [0 <= spread, spread <= 1, cp.sum(spread) <= 2], smuggler
 )
-way = [roads[k][:2] for k in np.flatnonzero(y.value > 0.5)]
+way = [road for road, share in zip(roads, y.value, strict=True) if share > 0.5]
 relaxed.solve()
 print(f"two roads: {problem.value:g} hours; the same effort spread: {relaxed.value:g} hours")
 
 # %%
 # The picture
 # -----------
-places = np.array([[0, 0.5], [1, 1], [1, 0], [2, 1], [2, 0], [3, 0.5]])
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-for k, (tail, head, _) in enumerate(roads):
-    colour = "#D55E00" if x.value[k] > 0.5 else "#0072B2" if (tail, head) in way else "#BBBBBB"
-    arrow = {"arrowstyle": "-|>", "color": colour, "lw": 4 if colour != "#BBBBBB" else 2, "shrinkB": 10}
-    axes.annotate("", places[head], places[tail], arrowprops=arrow)
-for node, place in enumerate(places):
+places = {"a": (0, 0.5), "b": (1, 1), "c": (1, 0), "d": (2, 1), "e": (2, 0), "f": (3, 0.5)}
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+for road in roads:
+    colour = "#D55E00" if road in blocked else "#0072B2" if road in way else "#BBBBBB"
+    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 3, "shrinkB": 10}
+    axes.annotate("", places[road[1]], places[road[0]], arrowprops=arrow)
+for node, place in places.items():
     axes.text(*place, node, ha="center", va="center", bbox={"boxstyle": "circle", "fc": "#F0E442"})
 axes.set(title="Blocked: orange; the smuggler's way: blue", xlim=(-0.3, 3.3), ylim=(-0.3, 1.3))
 axes.axis("off")
@@ -77,15 +75,15 @@ plt.show()
 # Is it right?
 # ------------
 # There are 45 pairs of roads. SciPy's shortest paths tries them all.
-def shortest(blocked: tuple[int, ...]) -> float:
+def shortest(closed: tuple[str, ...]) -> float:
     """The smuggler's time when these roads are blocked."""
     graph = np.zeros((6, 6))
-    for k, (tail, head, length) in enumerate(roads):
-        graph[tail, head] = length + 5 * (k in blocked)
+    for road, length in roads.items():
+        graph["abcdef".index(road[0]), "abcdef".index(road[1])] = length + 5 * (road in closed)
     return shortest_path(graph, indices=0)[5]
 
 
-best = max(shortest(pair) for pair in combinations(range(len(roads)), 2))
+best = max(shortest(pair) for pair in combinations(roads, 2))
 assert problem.status == "optimal" and abs(problem.value - best) < 1e-6
 assert relaxed.value > best
 print(

@@ -46,9 +46,10 @@ print(problem.solution)
 # The picture
 # -----------
 # What the town pays for every pair of widths.
-figure, axes = plt.subplots(figsize=(6, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.8), layout="constrained")
 problem.plot(ax=axes, gammas=[], points=31)
-axes.set(title="Travel time and cost of the roads", xlabel="width of sa", ylabel="width of bt")
+axes.set_title("Travel time and cost of the roads", loc="left")
+axes.set(xlabel="width of sa", ylabel="width of bt")
 plt.show()
 
 # %%

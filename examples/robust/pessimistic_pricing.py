@@ -59,12 +59,14 @@ print(f"safe price {float(safe.x[price]):.3f}: revenue at least {safe.pessimisti
 # %%
 # The picture
 # -----------
-# Each limit is a cliff. On its edge the customers decide which side counts.
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+# Each limit is a cliff. On its edge the customers decide which side counts: the star is the revenue at
+# the price 5 when indifferent students buy, the triangle when they do not.
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[], span=(0, 25))
 axes.plot(5, worst.pessimistic, "v", color="#0072B2", markersize=10, label="worst case at 5")
-axes.set(title="Revenue", xlabel="price", ylabel="", ylim=(-15, 470))
-axes.legend(frameon=False, loc="upper right")
+axes.set_title("Revenue", loc="left")
+axes.set(xlabel="price", ylabel="", ylim=(-15, 470))
+axes.get_legend().remove()
 plt.show()
 
 

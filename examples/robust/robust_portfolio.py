@@ -41,7 +41,7 @@ print(problem.solution)
 # -------------------
 sweep = bm.sweep(problem, {budget: np.linspace(0, 3, 13)})
 
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 labels = [f"asset {i}" for i in range(4)]
 axes.stackplot(
     sweep["budget"], sweep["x"].T, labels=labels, colors=["#D55E00", "#E69F00", "#56B4E9", "#009E73"]

@@ -100,6 +100,9 @@ def test_plot_has_values_and_gaps(problem):
     auto, blocc = upper.lines
     assert auto.get_ydata()[-1] == pytest.approx(1e-12, rel=1)  # the best answer is the reference
     assert blocc.get_ydata()[-1] == pytest.approx(comparison["blocc"].value - 0.5, abs=1e-6)
+    alone = figure.add_subplot()
+    comparison.plot(ax=alone)
+    assert len(alone.lines) == 2 and "seconds" in alone.get_xlabel()
 
 
 def test_maximisation_keeps_the_users_sense():

@@ -84,6 +84,9 @@ def test_table_frame_and_picture(problem, tmp_path):
     np.testing.assert_allclose(upper.lines[0].get_ydata(), [2.25, 1.0], atol=1e-6)
     assert [text.get_text() for text in lower.get_legend().get_texts()] == ["x", "y"]
     assert (tmp_path / "sweep.png").stat().st_size > 5000
+    alone = figure.add_subplot()
+    result.plot(ax=alone)
+    assert len(alone.lines) == 1 and alone.get_xlabel() == "limit"
     pytest.importorskip("pandas")
     assert list(result.to_frame().columns) == ["limit", "value", "status", "time", "x", "y"]
 
