@@ -44,7 +44,8 @@ print(f"tax {float(tax.value):.6f}, slope of the damage {emitted / 2 + 0.5:.6f}"
 # %%
 # The picture
 # -----------
-# Welfare for every tax; the star is the best one, circles are steps of the solve. The kinks are the taxes at which a firm stops.
+# Welfare for every tax; the star is the best one, circles are steps of the solve. The kinks are the
+# taxes at which a firm stops.
 figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
 problem.plot(ax=axes, gammas=[], span=(1.2, 10))
 axes.set_title("Welfare", loc="left")

@@ -47,7 +47,7 @@ print(
     f"{problem.status}: bridge {tolls.value[0]:g}, tunnel {tolls.value[1]:g}, revenue {problem.value:g}"
 )
 for name, drivers in zip(links, traffic.value, strict=True):
-    print(f"{name}: {abs(drivers):g}", end="  ")
+    print(f"{name} {abs(drivers):g}", end=", ")
 
 # %%
 # A product of tolls and flows is not concave, yet the status is ``optimal``: by the duality of linear
