@@ -40,12 +40,14 @@ class Solution:
     compile_time, solve_time, certify_time : float
         Seconds for each stage; ``compile_time`` is next to nothing when the problem was compiled before.
     history : dict of arrays
-        Figures with a row for each step, such as "time", "iteration", "value", "gap", "gamma", "x"; NaN
-        where a step lacks one. Values are stated for minimisation: see ``sign``.
+        Figures such as "time", "iteration", "value", "gap", "gamma", "x"; NaN where a row lacks one.
+        Methods that call solvers leave a row for each step; compiled loops now and then, after 1, 3, 6,
+        11, ... iterations, and with ``history_every=1`` for each, then with "y" and "lower_value" too.
+        Values are stated for minimisation: see ``sign``.
     multipliers : list of arrays
         Multipliers of the lower constraints, in the order in which they were given.
     stopped_by : str or None
-        "time limit", "iteration limit" or "user" when the method did not end by itself.
+        "time limit", "iteration limit", "its stop rule" or "user" when the method did not end by itself.
     notes : tuple of str
         Remarks of the method.
     no_answer : NoAnswer or None
@@ -59,7 +61,8 @@ class Solution:
     iterate : dict of arrays
         Where the iteration itself ended, each variable by name; empty for methods that do not move one
         point. The answer may be another point: often the same x with the exact lower minimiser in the
-        place of y. Papers on first-order methods report this one; nothing is certified about it.
+        place of y. Papers on first-order methods report this one; nothing is certified about it. After a
+        run that diverged it is what the iteration was stopped with, which may hold NaN or infinity; a note says after how many iterations that was seen.
     certificate : Certificate or None
         The check of the answer.
     inner_solvers : dict

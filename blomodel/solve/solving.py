@@ -24,6 +24,7 @@ from blomodel.methods.run.parallel import check_jobs
 from blomodel.methods.run.registry import create_method
 from blomodel.methods.run.run import UNBOUNDED, Run, StopRun
 from blomodel.methods.run.run_state import RunState, state_of, take_up
+from blomodel.methods.run.schedules import Schedule
 from blomodel.methods.run.stopping import stop_rule_of
 from blomodel.methods.search.fall import LookOut
 from blomodel.solution import Solution
@@ -98,7 +99,7 @@ def solve_problem(
         "warm_start": warm_start,
         "history_every": history_every,
         **_stated(choice),
-        **settings,
+        **{name: _remembered(value) for name, value in settings.items()},
     }
     if resumed is not None:
         problem.forget_models()  # solvers begin as they began in the first run
@@ -276,6 +277,11 @@ def _end_without_a_model(
         problem=problem,
     )
     return value
+
+
+def _remembered(value: Any) -> Any:
+    """A setting as the solution keeps it: a function that cannot be pickled by its text."""
+    return repr(value) if callable(value) and not isinstance(value, Schedule) else value
 
 
 def _stated(choice: SolverChoice) -> dict[str, Any]:

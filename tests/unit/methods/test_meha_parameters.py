@@ -87,10 +87,10 @@ def test_papers_sizes_without_settings(label, n):
 
 @pytest.mark.parametrize(("label", "n"), SMALL)
 def test_small_sizes_with_the_papers_parameters(label, n):
-    """More iterations come nearer wherever the paper's steps are stable."""
+    """More iterations come nearer wherever the paper's steps are stable; those of (18) are not."""
     errors = [run_with_papers_parameters(label, n, count) for count in (800, 80_000)]
     print(f"{label} n = {n}: A.11, true error {errors[0]:.1e} after 800, {errors[1]:.1e} after 80000")
-    assert errors[1] <= errors[0]
+    assert np.isinf(errors[1]) if label == "(18)" else errors[1] <= errors[0]
 
 
 @pytest.mark.slow

@@ -115,3 +115,18 @@ def test_an_unknown_choice_of_rho_is_named():
     problem, *_ = quadratic()
     with pytest.raises(UnknownSettingError, match="rho = 'cube'"):
         problem.solve(method="perturbed-gd", rho="cube")
+
+
+@pytest.mark.parametrize("rho", ["square", "root"])
+def test_the_paper_s_variant_takes_its_parameters_from_the_corollaries(rho):
+    """One step and one alpha for all iterations, from their number; only L_f and L_h are estimated."""
+    n_steps = 1000
+    problem, *_ = synthetic(condition=3.0)
+    problem.solve(
+        method="perturbed-gd", variant="paper", rho=rho, max_iterations=n_steps, history_every=1
+    )
+    steps = np.unique(problem.solution.history["step"])
+    assert len(steps) == 1
+    assert len(problem.solution.history["h"]) == n_steps
+    assert 0 < steps[0] <= n_steps ** (-1 / 3 if rho == "square" else -2 / 3)
+    assert "extrapolated" not in problem.solution.source
