@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from blomodel.basics.interrupts import Interrupts
@@ -247,6 +248,8 @@ class BilevelProblem(AnsweringProblem):
     ) -> float:
         """Solve; the first Ctrl-C from here on is kept for a good moment."""
         from blomodel.methods.run.arguments import check_switch, check_verbosity
+        from blomodel.methods.run.registry import METHODS
+        from blomodel.methods.run.settings import has_stated_units
         from blomodel.solve.progress import show_progress
         from blomodel.solve.resuming import arguments_of, stopped_run
         from blomodel.solve.solving import solve_problem
@@ -268,7 +271,10 @@ class BilevelProblem(AnsweringProblem):
             max_iterations=arguments["max_iterations"],
         )
         check_switch("warm_start", arguments["warm_start"])
-        with one_blas_thread(), shown as progress:
+        settings = arguments["settings"]
+        is_in_own_units = method in METHODS and has_stated_units(METHODS[method], settings)
+        units = self.in_stated_units() if is_in_own_units else nullcontext()
+        with one_blas_thread(), shown as progress, units:
             value = solve_problem(
                 self,
                 method,

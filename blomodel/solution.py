@@ -62,7 +62,8 @@ class Solution:
         Where the iteration itself ended, each variable by name; empty for methods that do not move one
         point. The answer may be another point: often the same x with the exact lower minimiser in the
         place of y. Papers on first-order methods report this one; nothing is certified about it. After a
-        run that diverged it is what the iteration was stopped with, which may hold NaN or infinity; a note says after how many iterations that was seen.
+        run that diverged it is what the iteration was stopped with, which may hold NaN or infinity; a
+        note says after how many iterations that was seen.
     certificate : Certificate or None
         The check of the answer.
     inner_solvers : dict

@@ -171,6 +171,8 @@ class StatedProblem:
         """Parameters that occur at either level; ``parameters()`` gives them as a list."""
         return Leaves(self.levels.parameters)
 
+    _fitted: tuple[Chain, Model | None] | None = None  # what was put aside by in_stated_units
+
     @cached_property
     def plain_chain(self) -> Chain:
         """What is done to every problem: followers joined, multipliers answered, all rows plain."""
@@ -246,12 +248,42 @@ class StatedProblem:
     @property
     def judged_chain(self) -> Chain:
         """What the certificate does to the problem first: its units, no transformation of the user's."""
+        if self._fitted is not None:
+            return self._fitted[0]
         return self.plain_chain if self.transformations else self.chain
 
     @property
     def judged_model(self) -> Model:
         """The problem in the units in which the certificate judges."""
+        if self._fitted is not None:
+            chain, model = self._fitted
+            self._fitted = chain, model or self._compile(chain)
+            return self._fitted[1]
         return self.plain_model if self.transformations else self.model
+
+    @contextmanager
+    def in_stated_units(self) -> Iterator[None]:
+        """Let a method see the problem in the units in which it was stated.
+
+        A step or a weight that a user gives, or a paper prints, is a number in these. The certificate
+        judges in fitting units all the same.
+        """
+        self.check_data()
+        if self.transformations or len(self.chain) == len(self.plain_chain):
+            yield
+            return
+        fitted = self.chain
+        self._fitted = fitted, vars(self).pop("model", None)
+        vars(self)["chain"] = self.plain_chain
+        try:
+            yield
+        finally:
+            model = self._fitted[1]
+            self._fitted = None
+            vars(self)["chain"] = fitted
+            vars(self).pop("model", None)
+            if model is not None:
+                vars(self)["model"] = model
 
     @staticmethod
     def _compile(chain: Chain) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import twins_penalty as twins
-from twin_problems import logistic, quadratic, same, sine
+from twin_problems import logistic, quadratic, same, sine, steep
 
 import blomodel as bm
 
@@ -105,3 +105,13 @@ def test_bome(make):
     t = make()
     found = t.iterates("bome", N, xi=0.01, step_y=0.3, inner_steps=5, eta=0.5)
     same(found, twins.bome(t, N, 0.01, 0.3, 5, 0.5))
+
+
+def test_given_numbers_count_in_the_units_of_the_problem():
+    """Where the library would divide the objectives by their sizes, steps would mean something else."""
+    t = steep()
+    assert t.problem.model is not t.problem.plain_model  # it would
+    settings = {"gamma": 1e12, "step_y": 1e5, "inner_steps": 3}
+    found = t.iterates("alt-pbgd", N, eta=3e-8, **settings)
+    same(found, twins.alt_pbgd(t, N, 3e-8, 1e5, 1e12, 3))
+    assert t.problem.model is not t.problem.plain_model

@@ -136,6 +136,28 @@ def logistic(radius: float | None = None) -> Twin:
     )
 
 
+def steep() -> Twin:
+    """Objectives of the size of millions and millionths, for which the library fits units of its own."""
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    a, b = np.array([3e6, 5e6]), np.array([2e-6, 4e-6])
+    f = 0.5 * cp.sum(cp.multiply(a, (x - 1) ** 2)) + 1e6 * cp.sum_squares(y + 1)
+    lower = bm.Lower(cp.Minimize(0.5 * cp.sum(cp.multiply(b, (y - x) ** 2))), variables=[y])
+    return Twin(
+        bm.BilevelProblem(cp.Minimize(f), [], lower),
+        x,
+        y,
+        (np.array([0.3, -0.4]), np.array([0.5, 0.1])),
+        f=lambda x, y: 0.5 * a @ (x - 1) ** 2 + 1e6 * (y + 1) @ (y + 1),
+        f_x=lambda x, y: a * (x - 1),
+        f_y=lambda x, y: 2e6 * (y + 1),
+        g=lambda x, y: 0.5 * b @ (y - x) ** 2,
+        g_x=lambda x, y: b * (x - y),
+        g_y=lambda x, y: b * (y - x),
+        g_yy=lambda x, y: np.diag(b),
+        g_xy=lambda x, y: -np.diag(b),
+    )
+
+
 def sine() -> Twin:
     """Example 1 of the paper on global optimality: f = (u - 2 sin v)^2 / 2, g = (u - v)^2 / 2."""
     x, y = cp.Variable(name="x"), cp.Variable(name="y")

@@ -22,7 +22,7 @@ from blomodel.methods.first_order.first_order import FirstOrder
 from blomodel.methods.first_order.scheduled import PAPER, VARIANTS, Scheduled
 from blomodel.methods.run.registry import setting
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.schedules import Schedule, value_at
+from blomodel.methods.run.schedules import Schedule, changes, value_at
 from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.run.stopping import StopSettings
 from blomodel.methods.search.pieces import optimistic_candidate
@@ -135,7 +135,8 @@ class PenaltyMethod(StopSettings):
                 settings[STEP_Y] = given(self.step_y)
             if self.is_printed and self.step_x is None:
                 settings[STEP_X] = pace[STEP]
-            return accuracy
+            # A small slope for one weight of a schedule says nothing about the weights to come.
+            return 0.0 if changes(self.penalty) else accuracy
 
         fields = {
             STEP_X: self.step_x,

@@ -81,6 +81,10 @@ VOCABULARY: dict[str, Word] = {
 }
 
 
+# Further settings that are numbers in the units of the problem
+OTHER_LENGTHS = ("rate", "rate_function", "theta", "stop_move", "stop_change")
+
+
 def setting(
     default: Any,
     meaning: str,
@@ -205,6 +209,23 @@ def resolve(
         is_opposite = word in field.metadata["opposites"] and value is not None
         chosen[field.name], given_as[field.name] = not value if is_opposite else value, word
     return chosen
+
+
+def has_stated_units(cls: Any, given: dict[str, Any]) -> bool:
+    """Whether what a user gave holds lengths or weights, which are numbers in the problem's own units.
+
+    The numbers that a paper prints are such numbers too.
+    """
+    words, kinds = words_of(cls), {Kind.STEP, Kind.WEIGHT}
+    for word, value in given.items():
+        name = words.get(word, word)
+        kind = VOCABULARY[name].kind if name in VOCABULARY else None
+        if name == "variant":
+            if value == "paper":
+                return True
+        elif value is not None and (kind in kinds or name.startswith("step_") or name in OTHER_LENGTHS):
+            return True
+    return False
 
 
 def _complaint(field: dataclasses.Field[Any], value: Any) -> str:
