@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,12 @@ from blomodel.basics.log import hushed
 from blomodel.certification.certificate import Certificate
 from blomodel.errors import BlomodelError, UnknownSettingError
 from blomodel.methods.run.arguments import unknown_word
+from blomodel.methods.run.parallel import call_each, check_jobs
 from blomodel.methods.run.registry import METHODS, method_classes, owners_of
 from blomodel.methods.run.settings import words_of
 from blomodel.problem import BilevelProblem
 from blomodel.solution import Solution
+from blomodel.status import Status
 from blomodel.text import layout
 
 if TYPE_CHECKING:
@@ -158,6 +160,8 @@ class Comparison:
 def compare(
     problem: BilevelProblem,
     methods: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
+    *,
+    n_jobs: int = 1,
     **settings: Any,
 ) -> Comparison:
     """Run several methods from the same start.
@@ -170,6 +174,9 @@ def compare(
         that).
     methods : sequence of str, or of pairs (name, settings)
         By default all of ``bm.methods()``.
+    n_jobs : int
+        Processes among which the methods are divided; -1: one for each core. Answers do not depend on
+        it; times do where the processes share a core.
     **settings
         Arguments of ``solve()``, and settings of methods, each given to the methods that have it. A
         letter that stands for different settings in these methods is refused: its words say which.
@@ -185,20 +192,53 @@ def compare(
     ['auto', 'reduced-penalty']
     """
     plan = _plan(methods, settings)
-    rows = []
+    check_jobs(n_jobs)
+    if n_jobs != 1 and len(plan) > 1:
+        return Comparison(tuple(_run_elsewhere(problem, plan, n_jobs)), problem.sign)
+    rows: list[ComparisonRow] = []
     # Compiled beforehand, so that the first method does not pay for it out of its time limit; a model
     # that cannot be compiled is reported by each method.
     with contextlib.suppress(BlomodelError):
         problem.model.compile_lower()
     with problem.kept_result():
         for name, chosen in plan:
-            with event.install_recorder("numba:compile") as compilations:
-                row = _run(problem, name, chosen)
-            if compilations.buffer:
-                # Kernels compiled for the first time on this machine took the time, not the method.
-                row = _run(problem, name, chosen)
-            rows.append(row)
+            rows.append(_run_compiled(problem, name, chosen))
+            if _is_interrupted(rows[-1].solution):
+                break  # what was found by then is worth a table
     return Comparison(tuple(rows), problem.sign)
+
+
+def _run_compiled(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
+    with event.install_recorder("numba:compile") as compilations:
+        row = _run(problem, name, settings)
+    if compilations.buffer and not _is_interrupted(row.solution):
+        # Kernels compiled for the first time on this machine took the time, not the method.
+        row = _run(problem, name, settings)
+    return row
+
+
+def _is_interrupted(solution: Solution | None) -> bool:
+    return solution is not None and solution.status is Status.INTERRUPTED
+
+
+def _run_elsewhere(
+    problem: BilevelProblem, plan: list[tuple[str, dict[str, Any]]], n_jobs: int
+) -> Iterator[ComparisonRow]:
+    """Each method in one of several processes, with a copy of the problem."""
+    with problem.kept_result():
+        problem.solution = problem.certificate = None
+        tasks = [(problem, name, settings) for name, settings in plan]
+        found = call_each(_run_there, tasks, n_jobs, lambda parts: _is_interrupted(parts[0]))
+    for (name, settings), (solution, certificate, values, error) in zip(plan, found, strict=False):
+        by_leaf = dict(zip(problem.variables, values, strict=True)) if values else {}
+        yield ComparisonRow(name, settings, solution, certificate, by_leaf, error)
+
+
+def _run_there(task: tuple[BilevelProblem, str, dict[str, Any]]) -> tuple[Any, ...]:
+    problem, name, settings = task
+    row = _run_compiled(problem, name, settings)
+    values = [row.values[leaf] for leaf in problem.variables] if row.values else []
+    return row.solution, row.certificate, values, row.error
 
 
 def _run(problem: BilevelProblem, name: str, settings: dict[str, Any]) -> ComparisonRow:
@@ -228,7 +268,7 @@ def _plan(
     ]
     wanted = [(METHODS.own_name(name), own) for name, own in wanted]
     signature = inspect.signature(BilevelProblem.solve).parameters.values()
-    common = {p.name for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    common = {p.name for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY} - {"n_jobs"}
     words = {name: words_of(classes[name]) for name, _ in wanted}
     known = common.union(*words.values())
     for key in settings:

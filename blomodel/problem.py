@@ -191,8 +191,8 @@ class BilevelProblem(AnsweringProblem):
         seed : int
             Of the start points; the same seed gives the same answer.
         n_jobs : int
-            Processes that search from several starts at once, where the method has any; -1: one for
-            each core. Above 1 this needs joblib, whose ``parallel_config`` also sends the searches to
+            Processes that work at once on starts, independent parts and subtrees, where there are any;
+            -1: one for each core. Above 1 this needs joblib, whose ``parallel_config`` also sends the searches to
             a Dask or Ray cluster.
         solver : str, optional
             The inner solver to ask first, in any case: "active-set", "osqp", "clarabel", "highs",

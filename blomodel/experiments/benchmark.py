@@ -16,6 +16,7 @@ from blomodel.methods.run.parallel import call_each
 from blomodel.problem import BilevelProblem
 from blomodel.problems.catalogue import Facts, KnownProblem, list_problems
 from blomodel.problems.catalogue import facts as facts_of
+from blomodel.status import Status
 from blomodel.text import html, layout
 
 if TYPE_CHECKING:
@@ -219,7 +220,12 @@ def benchmark(
         _Task(name, problem, chosen, labels, accuracy, {"time_limit": time_limit, **settings})
         for name, problem in named
     ]
-    return Benchmark(tuple(row for rows in call_each(_measure, tasks, n_jobs) for row in rows))
+    found = call_each(_measure, tasks, n_jobs, _is_interrupted)
+    return Benchmark(tuple(row for rows in found for row in rows))
+
+
+def _is_interrupted(rows: list[BenchmarkRow]) -> bool:
+    return rows[-1].status == Status.INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -248,7 +254,7 @@ def _measure(task: _Task) -> list[BenchmarkRow]:
     if best is None:
         best = result.best.value if result.best is not None else np.nan
     rows = []
-    for label, row in zip(task.labels, result.rows, strict=True):
+    for label, row in zip(task.labels, result.rows, strict=False):  # fewer where Ctrl-C came
         is_accepted = row.certificate is not None and row.certificate.accepted
         excess = problem.sign * (row.value - best)
         rows.append(

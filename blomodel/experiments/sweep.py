@@ -18,6 +18,7 @@ from blomodel.basics.log import hushed
 from blomodel.errors import DataError
 from blomodel.methods.run.parallel import call_each
 from blomodel.problem import BilevelProblem
+from blomodel.status import Status
 from blomodel.text import html, layout
 
 if TYPE_CHECKING:
@@ -189,7 +190,12 @@ def sweep(
     stretches = [points[first : first + STRETCH] for first in range(0, len(points), STRETCH)]
     used = problem if n_jobs == 1 or len(stretches) < 2 else _sendable(problem)
     tasks = [(used, stretch, settings) for stretch in stretches]
-    return Sweep(tuple(row for rows in call_each(_solve_stretch, tasks, n_jobs) for row in rows))
+    found = call_each(_solve_stretch, tasks, n_jobs, _is_interrupted)
+    return Sweep(tuple(row for rows in found for row in rows))
+
+
+def _is_interrupted(rows: list[SweepRow]) -> bool:
+    return rows[-1].status == Status.INTERRUPTED
 
 
 def _solve_stretch(
@@ -208,6 +214,8 @@ def _solve_stretch(
                 for name, value in point.items():
                     parameters[name].value = value
                 rows.append(_solve_one(problem, point, variables, settings))
+                if _is_interrupted(rows):
+                    break
     finally:
         for parameter, value in zip(varied, before, strict=True):
             parameter.value = value

@@ -24,7 +24,8 @@ import numpy as np
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.leaf_ids import next_leaf_id, reserve_leaf_ids
 from blomodel.basics.memory import bare_copy
-from blomodel.errors import MissingPackageError, UnknownSettingError
+from blomodel.errors import UnknownSettingError
+from blomodel.methods.run.elsewhere import each_elsewhere, load_joblib
 from blomodel.methods.run.run import Findings, Run, StopRun
 from blomodel.solvers.choice import asking
 from blomodel.solvers.registry import SOLVERS, InnerSolver, inner_solver
@@ -61,18 +62,15 @@ def search_each(search: Search, tasks: Sequence[Task]) -> Iterator[float]:
         for task in tasks:
             yield search(task)
         return
-    joblib = load_joblib(run.n_jobs)
-    workers = min(joblib.effective_n_jobs(run.n_jobs), len(tasks))
     preferred = None if run.solver.name is None else SOLVERS[run.solver.name]
-    job = _Job(search.make, pickle.dumps(_portable(run)), next_leaf_id(), preferred)
-    parallel = joblib.Parallel(n_jobs=workers)
-    # As many at a time as there are workers, so that a search that ends early leaves the rest out.
-    for first in range(0, len(tasks), workers):
-        batch = tasks[first : first + workers]
-        job = replace(job, remaining=run.remaining)
-        for reached, other in parallel(joblib.delayed(_search_elsewhere)(job, task) for task in batch):
-            run.absorb(other)
-            yield reached
+    job = _Job(search.make, pickle.dumps(portable(run)), next_leaf_id(), preferred)
+
+    def call(number: int) -> tuple[Any, ...]:
+        return _search_elsewhere, replace(job, remaining=run.remaining), tasks[number]
+
+    for reached, other in each_elsewhere(call, len(tasks), run.n_jobs):
+        run.absorb(other)
+        yield reached
 
 
 def work_each(
@@ -96,17 +94,18 @@ def work_each(
                 run.stopped_by = "user"
             yield run.findings
         return
-    joblib = load_joblib(n_jobs)
     runs = [make() for make in makers]
-    workers = min(joblib.effective_n_jobs(n_jobs), len(runs))
+    workers = min(load_joblib(n_jobs).effective_n_jobs(n_jobs), len(runs))
     solver = runs[0].solver.name
     preferred = None if solver is None else SOLVERS[solver]
     first_id, seconds = next_leaf_id(), runs[0].remaining / math.ceil(len(runs) / workers)
-    jobs = (
-        joblib.delayed(_work_elsewhere)(work, pickle.dumps(_portable(run)), first_id, preferred, seconds)
-        for run in runs
-    )
-    yield from joblib.Parallel(n_jobs=workers)(jobs)
+
+    def call(number: int) -> tuple[Any, ...]:
+        return (
+            _work_elsewhere, work, pickle.dumps(portable(runs[number])), first_id, preferred, seconds,
+        )  # fmt: skip
+
+    yield from each_elsewhere(call, len(runs), n_jobs)
 
 
 def _work_elsewhere(
@@ -130,19 +129,35 @@ def _work_elsewhere(
     return run.findings
 
 
-def call_each(work: Callable[[Any], Any], tasks: Sequence[Any], n_jobs: int = 1) -> list[Any]:
+def call_each(
+    work: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    n_jobs: int = 1,
+    is_last: Callable[[Any], bool] = lambda result: False,
+) -> list[Any]:
     """What ``work`` makes of each task, here or in other processes, in the order of the tasks.
 
-    Tasks may hold cvxpy's leaves; ``work`` and tasks must be possible to send.
+    Tasks may hold cvxpy's leaves; ``work`` and tasks must be possible to send. After a result that
+    ``is_last``, such as that of a solve which the user has interrupted, nothing more is begun.
     """
     check_jobs(n_jobs)
     if n_jobs == 1 or len(tasks) < 2:
-        return [work(task) for task in tasks]
-    joblib = load_joblib(n_jobs)
-    workers = min(joblib.effective_n_jobs(n_jobs), len(tasks))
+        return _until(is_last, map(work, tasks))
     first_id = next_leaf_id()
-    jobs = (joblib.delayed(_call_elsewhere)(work, pickle.dumps(task), first_id) for task in tasks)
-    return list(joblib.Parallel(n_jobs=workers)(jobs))
+
+    def call(number: int) -> tuple[Any, ...]:
+        return _call_elsewhere, work, pickle.dumps(tasks[number]), first_id
+
+    return _until(is_last, each_elsewhere(call, len(tasks), n_jobs))
+
+
+def _until(is_last: Callable[[Any], bool], results: Iterator[Any]) -> list[Any]:
+    found = []
+    for result in results:
+        found.append(result)
+        if is_last(result):
+            break
+    return found
 
 
 def _call_elsewhere(work: Callable[[Any], Any], pickled: bytes, first_free_id: int) -> Any:
@@ -159,17 +174,6 @@ def check_jobs(n_jobs: int) -> None:
         )
     if n_jobs != 1:
         load_joblib(n_jobs)
-
-
-def load_joblib(n_jobs: int) -> Any:
-    """The package that starts the processes, which is installed only where it is wanted."""
-    try:
-        import joblib
-    except ImportError:
-        raise MissingPackageError(
-            f"n_jobs = {n_jobs} needs joblib: install blomodel[parallel], or leave n_jobs at 1."
-        ) from None
-    return joblib
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,7 @@ def _search_elsewhere(job: _Job, task: Task) -> tuple[float, Findings]:
     return reached, run.findings
 
 
-def _portable(run: Run) -> Run:
+def portable(run: Run) -> Run:
     """A run of the same problem that has found nothing yet and can be sent elsewhere."""
     # Solvers cannot be sent, and another process counts from another moment.
     return run.anew(model=bare_copy(run.model), progress=None, n_jobs=1, deadline=NEVER)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.errors import FileFormatError
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.search.pieces import answer_below
 from blomodel.model.flat_lower import gap_unit, loss_in_own_units, variation
@@ -87,9 +88,9 @@ class Bounding:
         }
 
     def _take_up(self, left: dict[str, Any], run: Run) -> None:
-        x, y = left["x"], left["y"]
+        x, y = np.asarray(left.get("x")), np.asarray(left.get("y"))
         if len(x) and (x.shape[1:], y.shape) != ((run.model.x.size,), (len(x), run.model.y.size)):
-            raise ValueError("cuts of another problem")
+            raise FileFormatError("The saved cuts do not fit this problem.")
         self.points = [LowerPoint(*pair) for pair in zip(x, y, strict=True)]
 
     def go_on(

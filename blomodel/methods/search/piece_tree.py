@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.errors import FileFormatError
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.pieces import ExactPieces, exact_pieces
+from blomodel.methods.search.subtrees import FEWEST_OPEN, PARTS, SHARE, branch_elsewhere
 from blomodel.reformulations.forms.duality_products import with_duality_products
 from blomodel.reformulations.forms.duality_rows import with_duality_rows
 from blomodel.solvers.answer import InnerStatus
@@ -59,7 +62,10 @@ class PieceTree:
         name = self._name(run)
         run.control.open_work[name] = self._open_work
         if name in run.control.earlier:
-            self.tree.take_up(run.control.earlier[name])
+            try:
+                self.tree.take_up(run.control.earlier[name])
+            except (KeyError, TypeError, ValueError) as error:
+                raise FileFormatError(f"The saved tree does not fit this problem: {error}.") from error
             self.is_resumed = True
             run.note(f"the tree goes on from {counted(len(self.tree.heap), 'open node')}")
 
@@ -85,6 +91,9 @@ class PieceTree:
             self._use_the_best(run)
         end = tree.nodes + nodes
         while not self.has_ended and tree.nodes < end:
+            if self._may_divide(run, end - tree.nodes):
+                self._divide(run)
+                continue
             tree.node_limit = min(end, tree.nodes + PORTION)
             tree.deadline = run.deadline
             solved_before = self.pieces.solved
@@ -105,6 +114,23 @@ class PieceTree:
                 break
         run.check_limits()
         return self.has_ended and self._is_proven(run)
+
+    def _may_divide(self, run: Run, nodes: float) -> bool:
+        """Whether other processes may take a part of the tree each."""
+        is_enough = nodes >= PARTS * SHARE and len(self.tree.heap) >= FEWEST_OPEN
+        return run.n_jobs != 1 and is_enough and run.solver.name is None
+
+    def _divide(self, run: Run) -> None:
+        """A round of the tree's parts in other processes."""
+        tree = self.tree
+        left = branch_elsewhere(run, tree.open_nodes, partial(_tree_of, gap=tree.gap))
+        before, tree.is_unbounded = tree.value, left["is_unbounded"]
+        run.evaluations += left["nodes"] - tree.nodes
+        tree.take_up(left)
+        if tree.z is not None and tree.value < before:
+            self._take(run, tree.z)
+        self._record_bound(run)
+        run.check_limits()
 
     def projected_nodes(self, run: Run) -> float:
         """How many nodes a proof would take in all, if the bound goes on as over the last doubling.
@@ -152,6 +178,11 @@ class PieceTree:
                 exact.improve(run, best.x, best.y, run.model.split_duals(answer.duals), False)
         if exact.best is not None:
             self.tree.offer(exact.best, exact.qp.objective(exact.best))
+
+
+def _tree_of(run: Run, gap: float) -> Tree:
+    """The tree of a run, in another process."""
+    return PieceTree(run, exact_pieces(run), gap=gap).tree
 
 
 def piece_tree(run: Run, *, gap: float = GAP) -> PieceTree:
