@@ -192,8 +192,8 @@ class BilevelProblem(AnsweringProblem):
             Of the start points; the same seed gives the same answer.
         n_jobs : int
             Processes that work at once on starts, independent parts and subtrees, where there are any;
-            -1: one for each core. Above 1 this needs joblib, whose ``parallel_config`` also sends the searches to
-            a Dask or Ray cluster.
+            -1: one for each core. Above 1 this needs joblib, whose ``parallel_config`` also sends them
+            to a Dask or Ray cluster.
         solver : str, optional
             The inner solver to ask first, in any case: "active-set", "osqp", "clarabel", "highs",
             "ipopt", "uno", "slsqp", or one of your own. It is asked for the problems that it takes;

@@ -1,8 +1,8 @@
 """Speed-up of independent pieces on several processes: ``python tests/benchmarks/parallel.py``.
 
 Eight searches from eight starts on one process, then on two, each pair of runs in turn. The processes
-are warm: they have been started and have loaded what is compiled. Where other programs use the machine, the
-ratio of times says little; so the share of the processor that was really had is printed beside it, and
+are warm: they have been started and have loaded what is compiled. Where other programs use the machine,
+the ratio of times says little; so the share of the processor that was really had is printed beside it, and
 the ratio that follows from the work itself: the sum of all pieces' processor time over that of the
 busier process, which is what an idle machine would show at best.
 """
@@ -18,10 +18,10 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-import cvxpy as cp
-import numpy as np
+import cvxpy as cp  # noqa: E402
+import numpy as np  # noqa: E402
 
-import blomodel as bm
+import blomodel as bm  # noqa: E402
 
 STARTS = 8
 
