@@ -2,8 +2,8 @@
 
 Eight searches from eight starts on one process, then on two, each pair of runs in turn. The processes
 are warm: they have been started and have loaded what is compiled. Where other programs use the machine,
-the ratio of times says little; so the share of the processor that was really had is printed beside it, and
-the ratio that follows from the work itself: the sum of all pieces' processor time over that of the
+the ratio of times says little; so the share of the processor that was really had is printed beside it,
+and the ratio that follows from the work itself: the sum of all pieces' processor time over that of the
 busier process, which is what an idle machine would show at best.
 """
 
