@@ -11,6 +11,7 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
+LONGEST_INLINE = 40  # characters of LaTeX that fit into a line of a phone
 LONGEST = 130  # characters of LaTeX that fit into a line of a page
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 ElementTree.register_namespace("", NAMESPACE)
@@ -39,8 +40,10 @@ def lines(latex: str) -> list[str]:
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:
-    """A formula within a sentence."""
-    self.body.append(to_mathml(node.astext(), "inline"))
+    """A formula within a sentence; a long one scrolls by itself where the page is narrow."""
+    formula = to_mathml(node.astext(), "inline")
+    is_long = len(node.astext()) > LONGEST_INLINE
+    self.body.append(f'<span class="math-long">{formula}</span>' if is_long else formula)
     raise nodes.SkipNode
 
 
