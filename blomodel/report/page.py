@@ -40,6 +40,14 @@ math [mathvariant="bold"] { font-weight: bold; }
 figure { margin: 0.5rem 0 1.5rem; }
 figure svg { width: 100%; height: auto; }
 .quiet { color: #555; }
+section > table { display: block; overflow-x: auto; max-width: 100%; }
+@media (max-width: 520px) {
+  section > table th, section > table td {
+    display: inline-block; white-space: normal !important; padding-right: 8px !important;
+  }
+  section > table th[scope="row"] { display: block; padding-top: 6px !important; }
+  section > table thead { display: none; }
+}
 """
 
 
@@ -121,7 +129,7 @@ def _mathml(latex: str) -> str:
 def _choice(solution: Solution) -> str:
     rows = [("method", escape(solution.method))]
     if solution.method == "auto" and solution.background is not None:
-        rows.append(("why this way", "<br>".join(map(escape, solution.background.choice.split("\n")))))
+        rows.append(("why these steps", "<br>".join(map(escape, solution.background.choice.split("\n")))))
     if solution.source:
         rows.append(("the point came from", escape(solution.source)))
     rows.append(("effort", effort_line(solution)))
