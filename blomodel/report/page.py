@@ -129,7 +129,9 @@ def _mathml(latex: str) -> str:
 def _choice(solution: Solution) -> str:
     rows = [("method", escape(solution.method))]
     if solution.method == "auto" and solution.background is not None:
-        rows.append(("why these steps", "<br>".join(map(escape, solution.background.choice.split("\n")))))
+        rows.append(
+            ("why these steps", "<br>".join(map(escape, solution.background.choice.split("\n"))))
+        )
     if solution.source:
         rows.append(("the point came from", escape(solution.source)))
     rows.append(("effort", effort_line(solution)))
