@@ -13,27 +13,43 @@ from numba.core import event
 KERNEL_VERSION = "1"
 
 _FLAGS: dict[str, Any] = {
-    "cache": True,
     "error_model": "numpy",
     "fastmath": False,
     "no_cfunc_wrapper": True,  # nobody calls kernels from C
 }
 
 
+_kept_in_memory: list[str] = []  # kernels for which no folder can be written
+
+
+def _kept(kernel: Any) -> Any:
+    """Keep the machine code on disk where a folder for it can be written, else in memory."""
+    if not numba.config.DISABLE_JIT:
+        try:
+            kernel.enable_caching()
+        except RuntimeError:  # neither beside the source nor in the home folder
+            _kept_in_memory.append(kernel.py_func.__name__)
+    return kernel
+
+
+def is_kept_on_disk() -> bool:
+    """Whether machine code is there again at the next start; set NUMBA_CACHE_DIR where it is not."""
+    return not _kept_in_memory
+
+
 def compiled(function: Callable) -> Any:
     """Compile on first call, keep the machine code on disk; a division by zero gives infinity."""
-    return numba.njit(**_FLAGS)(function)
+    return _kept(numba.njit(**_FLAGS)(function))
 
 
 def helper(function: Callable) -> Any:
     """Compile for other kernels only: no entry from Python, no file of its own."""
-    flags = {**_FLAGS, "cache": False}
-    return numba.njit(no_cpython_wrapper=True, **flags)(function)
+    return numba.njit(no_cpython_wrapper=True, **_FLAGS)(function)
 
 
 def inlined(function: Callable) -> Any:
     """Make it a part of its caller: saves a call, but takes long to compile where there are many."""
-    return numba.njit(inline="always", **_FLAGS)(function)
+    return _kept(numba.njit(inline="always", **_FLAGS)(function))
 
 
 def _discard_stale_cache() -> None:

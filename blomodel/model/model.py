@@ -26,7 +26,7 @@ from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_qua
 from blomodel.compiler.tape import Tape
 from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
-from blomodel.kernels.jit import announce_compilation, surround_compilations
+from blomodel.kernels.jit import announce_compilation, is_kept_on_disk, surround_compilations
 from blomodel.model.bounds import bounds_from_rows
 from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
@@ -42,11 +42,13 @@ from blomodel.text.shorten import shorten
 
 
 def _announce() -> None:
-    print(
-        "blomodel: compiling numerical kernels, once on this machine ...",
-        file=sys.stderr,
-        flush=True,
-    )
+    how = "once on this machine"
+    if not is_kept_on_disk():
+        how = (
+            "in memory: neither the package's folder nor the home folder can be written; set "
+            "NUMBA_CACHE_DIR to a folder that can, so that this is done once"
+        )
+    print(f"blomodel: compiling numerical kernels, {how} ...", file=sys.stderr, flush=True)
 
 
 announce_compilation(_announce)
