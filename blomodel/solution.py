@@ -69,6 +69,9 @@ class Solution:
     inner_solvers : dict
         How many inner problems each solver answered, by name: the lower level at many x, pieces of the
         KKT conditions, the certificate's check.
+    solver_troubles : dict
+        How often a solver failed, broke off or gave a point that did not hold, by name; each time the
+        next one was asked, or the answer says that it could not be computed.
     run_state : RunState or None
         Where a run that was stopped stood: ``solve(resume=solution)`` goes on from there.
     problem : BilevelProblem or None
@@ -96,6 +99,7 @@ class Solution:
     certificate: Certificate | None = field(default=None, repr=False)
     problem: BilevelProblem | None = field(default=None, repr=False)
     inner_solvers: dict[str, int] = field(default_factory=dict, repr=False)
+    solver_troubles: dict[str, int] = field(default_factory=dict, repr=False)
     run_state: RunState | None = field(default=None, repr=False)
 
     @property

@@ -28,6 +28,7 @@ from blomodel.model.model import Model
 from blomodel.reformulations.forms.bounding import BoundingProblem, why_no_bounds
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, is_installed
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.text.layout import counted
@@ -164,7 +165,7 @@ def _solved(model: Model, rows: Sequence[Constraint], source: str) -> Bound:
         warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
         for tolerance in TOLERANCES:
             try:
-                problem.solve(solver=cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
+                solve_by_cvxpy(problem, cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
             except (cp.SolverError, ValueError):
                 continue
             if problem.status in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):

@@ -19,6 +19,8 @@ from blomodel.solvers.answer import InnerStatus
 from blomodel.text.layout import array
 from blomodel.transformations.scales import rescaling_advice
 
+CLEARLY = 100.0  # times the tolerance: a gap so far below zero contradicts feasibility
+
 
 @dataclass(frozen=True)
 class Checks:
@@ -101,6 +103,12 @@ def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[
             f"reaches {sign * unit * lower.value:.6g} at y = "
             f"{array(judged.invert_y(checks.point, lower.y))}, not "
             f"{sign * unit * checks.lower_objective:.6g}"
+        ]
+    if checks.gap < -CLEARLY * tolerance:
+        return [
+            f"the lower level is better off by {unit * (lower.value - checks.lower_objective):.6g} than "
+            "at its optimum, which cannot be: the point lives on the tolerance of a row, or the optimal "
+            "value is not accurate"
         ]
     at = judged.model, checks.point.x, checks.point.y
     loss = loss_in_own_units(*at, lower.y, judged.p, tolerance)

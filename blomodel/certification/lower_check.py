@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.dual_check import bound_by_duality
@@ -24,13 +25,16 @@ from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.model.flat_lower import variation
 from blomodel.model.global_lower import GlobalLower
 from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
+from blomodel.solvers.troubles import count_trouble
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
+WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that is believed
 TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
 
 
@@ -106,10 +110,12 @@ def check_integer_lower(
         if not deadline.is_never:
             options["time_limit"] = float(deadline.remaining)
         try:
-            lower.solve(solver=cp.HIGHS, **options)
+            solve_by_cvxpy(lower, cp.HIGHS, **options)
         except cp.SolverError:
             pass
-        if lower.status == cp.OPTIMAL:
+        if lower.status != cp.OPTIMAL or not _holds(lower):
+            count_trouble("highs")
+        else:
             count("highs")
             held = {variable.id for variable in lower.variables()}
             given = stated.levels.y.unpack(y)
@@ -181,10 +187,23 @@ def _has_settled(lower: cp.Problem, tolerance: float) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
-            lower.solve(solver=cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
+            solve_by_cvxpy(lower, cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
     except cp.SolverError:
         return False
+    if lower.status == cp.OPTIMAL and not _holds(lower):
+        count_trouble("clarabel")
+        return False
     return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
+
+
+def _holds(lower: cp.Problem) -> bool:
+    """Whether the point satisfies the rows and has the value that the solver says: cvxpy evaluates."""
+    value, said = lower.objective.value, lower.value
+    if value is None or not abs(float(value) - said) <= WRONG * (1 + abs(said)):
+        return False
+    size = 1 + max((float(np.abs(dense(v.value)).max(initial=0)) for v in lower.variables()), default=0)
+    worst = max((float(np.max(row.violation(), initial=0.0)) for row in lower.constraints), default=0.0)
+    return bool(worst <= WRONG * size)
 
 
 def _dual(constraint: Constraint) -> np.ndarray:

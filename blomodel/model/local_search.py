@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 if TYPE_CHECKING:
     from blomodel.compiler.tape import Tape
@@ -223,7 +225,8 @@ class LocalSearch:
                 raise StopIteration
 
         bounds = list(zip(self.low, self.high, strict=True))
-        found = minimize(
+        found = _survived(
+            minimize,
             function,
             start,
             jac=True,
@@ -266,7 +269,8 @@ class LocalSearch:
                     "jac": lambda y: self._jacobian(1, y),
                 }
             )
-        found = minimize(
+        found = _survived(
+            minimize,
             self._value_and_slope,
             start,
             jac=True,
@@ -307,3 +311,19 @@ class LocalSearch:
                 penalty *= 5.0
             last = worst
         return y, steps
+
+
+def _survived(
+    minimize: Callable[..., Any], function: Callable[..., Any], start: np.ndarray, **settings: Any
+) -> Any:
+    """The end of a search by SciPy; its start where SciPy breaks off or ends nowhere."""
+    try:
+        found = minimize(function, start, **settings)
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        found = None
+    if found is None or not np.all(np.isfinite(found.x)):
+        count_trouble("slsqp")
+        return SimpleNamespace(x=start, nit=0)
+    return found

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
+from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 _OPTIONS: dict[str, Any] = {
     "output_flag": False,
@@ -62,7 +63,13 @@ def solve_linear_mip(program: LinearMip, deadline: Deadline = NEVER) -> MipAnswe
     highs = _highs(program)
     if not deadline.is_never:
         highs.setOptionValue("time_limit", max(deadline.remaining, 0.01))
-    highs.run()
+    try:
+        highs.run()
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        count_trouble("highs")
+        return MipAnswer(InnerStatus.FAILED, None, np.inf, -np.inf)
     count("highs")
     status = highs.getModelStatus()
     kinds = highspy.HighsModelStatus
@@ -78,6 +85,7 @@ def solve_linear_mip(program: LinearMip, deadline: Deadline = NEVER) -> MipAnswe
     has_point = info.primal_solution_status == 2
     bound = float(info.mip_dual_bound) if program.is_integer.any() else -np.inf
     if not has_point:
+        count_trouble("highs")
         return MipAnswer(InnerStatus.FAILED, None, np.inf, bound)
     z = _exact(program, np.array(highs.getSolution().col_value, dtype=float))
     value = float(program.cost @ z)

@@ -24,6 +24,7 @@ from blomodel.declare.nash import Nash
 from blomodel.declare.point import Point
 from blomodel.errors import LevelWarning
 from blomodel.methods.run.run import OPTIMALITY_GAP
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import current_choice
 from blomodel.structure.facts import holding
 from blomodel.text.shorten import shorten
@@ -222,7 +223,7 @@ def _least_violations(constraints: Sequence[Constraint]) -> tuple[np.ndarray, fl
     with kept_values(leaves), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
         try:
-            elastic.solve(solver=cp.CLARABEL)
+            solve_by_cvxpy(elastic, cp.CLARABEL)
         except cp.SolverError:
             return None
         if elastic.status != cp.OPTIMAL:

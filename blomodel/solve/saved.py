@@ -93,6 +93,9 @@ def _solution(data: Mapping[str, Any]) -> Solution:
         iterate=_arrays(data["iterate"]),
         certificate=_optional(_certificate, data["certificate"]),
         inner_solvers={_word(name): int(count) for name, count in data["inner_solvers"].items()},
+        solver_troubles={
+            _word(name): int(count) for name, count in data.get("solver_troubles", {}).items()
+        },
         run_state=_optional(RunState.from_data, data.get("run")),
     )
 

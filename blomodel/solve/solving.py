@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.basics.alarm import Disturbance, alarm
+from blomodel.basics.alarm import alarm
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
@@ -31,6 +31,7 @@ from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Best, Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
+from blomodel.solvers.troubles import answers_and_troubles
 from blomodel.status import Status
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ PATIENCE = 5.0  # seconds that the certificate may take after Ctrl-C
 GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
 
 
-class TimeIsOver(Disturbance, StopRun):
+class TimeIsOver(StopRun):
     """Raised in a method that does not notice that its time is over."""
 
     def __init__(self) -> None:
@@ -363,6 +364,7 @@ def _record(problem: BilevelProblem, outcome: Outcome) -> float:
 def _findings(problem: BilevelProblem, run: Run, outcome: Outcome) -> dict[str, Any]:
     """What a solution says about the answer and the way to it, in the problem's own variables."""
     certificate, chain = outcome.certificate, problem.chain
+    answers, troubles = answers_and_troubles(run.inner_solvers)
     iterate: dict[str, np.ndarray] = {}
     if run.watched is not None:
         iterate = chain.invert(Point(chain.end.levels, *run.watched)).by_name
@@ -381,7 +383,8 @@ def _findings(problem: BilevelProblem, run: Run, outcome: Outcome) -> dict[str, 
         "certificate": certificate,
         "problem": problem,
         "no_answer": outcome.no_answer,
-        "inner_solvers": dict(run.inner_solvers),
+        "inner_solvers": answers,
+        "solver_troubles": troubles,
     }
 
 

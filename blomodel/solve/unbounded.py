@@ -10,6 +10,7 @@ import numpy as np
 
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
@@ -50,7 +51,7 @@ def lower_runaways(problem: BilevelProblem, x: np.ndarray) -> list[str]:
             box = [cp.abs(leaf) <= size for leaf in block.leaves]
             try:
                 boxed = cp.Problem(objective, [*rows, *box])
-                boxed.solve(solver=cp.CLARABEL)
+                solve_by_cvxpy(boxed, cp.CLARABEL)
             except (cp.SolverError, cp.DCPError):
                 return []
             if boxed.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or not block.has_values:

@@ -64,6 +64,7 @@ class ActiveSet(InnerSolver):
     """Corrects the active rows of the last answer; fails where a few corrections do not end it."""
 
     name: ClassVar[str] = "active-set"
+    may_fail: ClassVar[bool] = True
     classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.LP, ProblemClass.QP})
     module: ClassVar[str] = "scipy"
     is_trusted: ClassVar[bool] = True

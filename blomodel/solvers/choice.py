@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from blomodel.errors import UnknownSettingError
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import SOLVERS, InnerSolver, find_solver
+from blomodel.solvers.troubles import count, counting
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,16 @@ class SolverChoice:
         """An instance of the preferred solver; None where there is no preference."""
         return None if self.name is None else SOLVERS[self.name](dict(self.options))
 
+
+__all__ = [
+    "NO_PREFERENCE",
+    "Preferred",
+    "SolverChoice",
+    "asking",
+    "choose_solver",
+    "count",
+    "current_choice",
+]
 
 NO_PREFERENCE = SolverChoice()
 
@@ -54,20 +65,16 @@ def choose_solver(solver: object, options: Mapping[str, Any] | None) -> SolverCh
     return SolverChoice(found.name, tuple((options or {}).items()))
 
 
-class _Asking(NamedTuple):
-    choice: SolverChoice
-    counts: MutableMapping[str, int]
-
-
-_ASKING: ContextVar[_Asking | None] = ContextVar("blomodel_asking", default=None)
+_ASKING: ContextVar[SolverChoice | None] = ContextVar("blomodel_asking", default=None)
 
 
 @contextmanager
 def asking(choice: SolverChoice, counts: MutableMapping[str, int]) -> Iterator[None]:
     """Prefer a solver for what is asked inside, and count in ``counts`` who answers."""
-    token = _ASKING.set(_Asking(choice, counts))
+    token = _ASKING.set(choice)
     try:
-        yield
+        with counting(counts):
+            yield
     finally:
         _ASKING.reset(token)
 
@@ -75,14 +82,7 @@ def asking(choice: SolverChoice, counts: MutableMapping[str, int]) -> Iterator[N
 def current_choice() -> SolverChoice:
     """The preference of the solve that is going on."""
     present = _ASKING.get()
-    return NO_PREFERENCE if present is None else present.choice
-
-
-def count(name: str) -> None:
-    """Note that a solver has answered."""
-    present = _ASKING.get()
-    if present is not None:
-        present.counts[name] = present.counts.get(name, 0) + 1
+    return NO_PREFERENCE if present is None else present
 
 
 class Preferred:
@@ -96,9 +96,9 @@ class Preferred:
     def solver(self, problem_class: ProblemClass) -> InnerSolver | None:
         """The preferred solver, if there is one and it takes this class of problems."""
         present = _ASKING.get()
-        if present is None or present.choice.name is None:
+        if present is None or present.name is None:
             return None
-        if present.choice is not self._choice:
-            self._choice, self._solver = present.choice, present.choice.create()
+        if present is not self._choice:
+            self._choice, self._solver = present, present.create()
         solver = self._solver
         return solver if solver is not None and problem_class in solver.classes else None

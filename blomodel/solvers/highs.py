@@ -13,6 +13,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
+from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 _STATUS = {
     highspy.HighsModelStatus.kOptimal: InnerStatus.OPTIMAL,
@@ -90,11 +91,19 @@ class HighsModel:
         for _ in range(2):
             if deadline.is_over:
                 break
-            self.highs.run()
+            try:
+                self.highs.run()
+            except BaseException as error:
+                if is_from_outside(error):
+                    raise
+                count_trouble("highs")
+                self.highs.clearSolver()
+                continue
             native = self.highs.getModelStatus()
             status = _STATUS.get(native, InnerStatus.FAILED)
             if status is not InnerStatus.FAILED:
                 return self._read(status)
+            count_trouble("highs")
             self.highs.clearSolver()  # a stale basis is the usual cause of trouble
         reason = self.highs.modelStatusToString(self.highs.getModelStatus())
         return Answer.without_point(InnerStatus.FAILED, self.n, reason, solver="highs")

@@ -21,8 +21,10 @@ from blomodel.solvers.cascade import Stage, stages
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion, is_convincing
 from blomodel.solvers.registry import SOLVERS, InnerSolver
+from blomodel.solvers.troubles import count_trouble
 
 PREFERRED = Stage("", "the user prefers it", corrections=10)
+USELESS = 1e-5  # residual of an answer that is not believed, whoever gives it
 HARDLY = 1e-6  # slack, relative to the size of the point, of a row that may be active
 
 
@@ -154,17 +156,31 @@ class QuadraticSolver:
         exact: Answer | None = answer
         if answer.active is None or not solver.is_trusted:
             guess = _likely_active(question, answer)
-            exact = self._exact.correct(question, guess, answer.y, stage.corrections)
+            exact = self._made_exact(question, guess, answer.y, stage.corrections)
         if exact is not None:
             exact.solver = solver.name
             self._active, self._y = exact.active, exact.y
             return exact
         if not solver.is_trusted:
             if not is_convincing(question, answer):
+                count_trouble(solver.name)
                 return None
             answer.status = InnerStatus.OPTIMAL
+        elif not is_convincing(question, answer, USELESS):
+            count_trouble(solver.name)
+            return None
         self._active, self._y = None, answer.y
         return answer
+
+    def _made_exact(
+        self, question: QuadraticQuestion, guess: np.ndarray, y: np.ndarray, corrections: int
+    ) -> Answer | None:
+        """The minimiser on rows that may be active; None where that leads nowhere."""
+        try:
+            return self._exact.correct(question, guess, y, corrections)
+        except (ArithmeticError, ValueError, RuntimeError):  # of linear algebra
+            count_trouble(self._exact.name)
+            return None
 
     def _decide(self, q: np.ndarray, b: np.ndarray) -> InnerStatus:
         """Tell infeasible from unbounded by the simplex method, when the others saw neither.

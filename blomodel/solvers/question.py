@@ -67,6 +67,11 @@ class QuadraticQuestion:
         )
         return float(np.max([error / scale for error, scale in parts]))
 
+    @property
+    def n_unknowns(self) -> int:
+        """How many numbers the answer holds."""
+        return len(self.q)
+
 
 class ConeKind(enum.Enum):
     """The cones that rows ``b - Ay`` may have to lie in."""
@@ -118,6 +123,11 @@ class ConicQuestion:
         scale = max(1.0, np.abs(b[bounded]).max(initial=0.0), np.abs(slack[bounded]).max(initial=0.0))
         return float(np.maximum(dual, np.abs(rows).max(initial=0.0) / scale))
 
+    @property
+    def n_unknowns(self) -> int:
+        """How many numbers the answer holds."""
+        return len(self.q)
+
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -149,6 +159,11 @@ class SmoothQuestion:
     max_iterations: int = 60
     check: Callable[[], object] = lambda: None  # called at evaluations; ends the search by an exception
 
+    @property
+    def n_unknowns(self) -> int:
+        """How many numbers the answer holds."""
+        return self.start.size
+
 
 @dataclass(slots=True)
 class NonlinearQuestion:
@@ -157,14 +172,19 @@ class NonlinearQuestion:
     problem: cp.Problem
     deadline: Deadline = NEVER
 
+    @property
+    def n_unknowns(self) -> int:
+        """How many numbers the answer holds."""
+        return sum(leaf.size for leaf in self.problem.variables())
 
-def is_convincing(question: QuadraticQuestion, answer: Answer) -> bool:
-    """Whether an answer satisfies the optimality conditions to the accuracy asked for."""
+
+def is_convincing(question: QuadraticQuestion, answer: Answer, accuracy: float = 0.0) -> bool:
+    """Whether an answer satisfies the optimality conditions to the accuracy asked for, or to this."""
     if not answer.has_point or answer.multipliers is None:
         return False
     if not (np.isfinite(answer.y).all() and np.isfinite(answer.multipliers).all()):
         return False
-    return question.residual(answer.y, answer.multipliers) <= question.accuracy
+    return question.residual(answer.y, answer.multipliers) <= max(question.accuracy, accuracy)
 
 
 def _size(*vectors: np.ndarray) -> Any:

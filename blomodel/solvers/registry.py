@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from blomodel.basics.registry import Registry, did_you_mean
-from blomodel.errors import MissingPackageError, UnknownSettingError, UnknownSolverError
-from blomodel.solvers.answer import Answer
+from blomodel.errors import (
+    MissingPackageError,
+    UnknownSettingError,
+    UnknownSolverError,
+)
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass
+from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 
 class InnerSolver(ABC):
@@ -35,8 +43,16 @@ class InnerSolver(ABC):
     # Whatever another solver says is believed only if the optimality conditions hold.
     is_trusted: ClassVar[bool] = False
 
+    # Whether to fail is nothing special for it: it is asked first because it is quick.
+    may_fail: ClassVar[bool] = False
+
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self.options = dict(options or {})
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "solve" in vars(cls):
+            cls.solve = surviving(vars(cls)["solve"])  # type: ignore[method-assign]
 
     @abstractmethod
     def solve(self, question: Any) -> Answer:
@@ -85,6 +101,40 @@ class InnerSolver(ABC):
             raise UnknownSettingError(
                 f"The solver {cls.name!r} does not take the options {dict(options)!r}: {error}"
             ) from error
+
+
+def surviving(solve: Callable[[Any, Any], Answer]) -> Callable[[Any, Any], Answer]:
+    """A solver's ``solve`` that fails where it would break off, and counts both as trouble.
+
+    What comes from outside goes on: a limit, Ctrl-C, and errors that tell the user of a mistake.
+    """
+
+    @wraps(solve)
+    def solve_or_fail(self: Any, question: Any) -> Answer:
+        try:
+            answer = solve(self, question)
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
+            answer = _broken_off(self, question, error)
+        if answer.status is InnerStatus.FAILED and not self.may_fail:
+            count_trouble(self.name)
+        return answer
+
+    return solve_or_fail
+
+
+def _broken_off(solver: InnerSolver, question: Any, error: BaseException) -> Answer:
+    """The answer of a solver that raised; what it has kept is given up."""
+    if solver.may_fail:
+        count_trouble(solver.name)
+    type(solver).__init__(solver, solver.options)
+    reason = f"{type(error).__name__}: {error}"
+    answer = Answer.without_point(InnerStatus.FAILED, question.n_unknowns, reason, solver=solver.name)
+    rows = getattr(question, "b", None)
+    if rows is not None:
+        answer.multipliers = answer.slack = np.full(len(rows), np.nan)
+    return answer
 
 
 SOLVERS: Registry[type[InnerSolver]] = Registry(

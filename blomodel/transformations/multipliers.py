@@ -25,6 +25,7 @@ from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Partner, Statement
 from blomodel.errors import ModelError
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.text.shorten import some_of
 from blomodel.transformations.transformation import Applied, Transformation
 
@@ -105,7 +106,7 @@ def _fit(level: Lower, known: Values) -> Values:
     fit = cp.Problem(cp.Minimize(substitute(level.minimised)), [substitute(level.constraints[-1])])
     with kept_values(missing):
         try:
-            fit.solve(solver=cp.CLARABEL)
+            solve_by_cvxpy(fit, cp.CLARABEL)
             found = [leaf.value for leaf in missing]
         except cp.SolverError:
             found = [None] * len(missing)

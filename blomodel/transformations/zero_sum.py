@@ -35,6 +35,7 @@ from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.model.model import Model
 from blomodel.programs.cone_data import ConeData
 from blomodel.solvers.answer import Answer
+from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.solvers.question import Cone, ConeKind
 
@@ -188,7 +189,7 @@ def _best_integers(model: Model, program: cp.Problem, deadline: Deadline) -> Sad
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            whole.solve(solver=solver, **options)
+            solve_by_cvxpy(whole, solver, **options)
         except cp.SolverError:
             return None
     if whole.status != cp.OPTIMAL:
@@ -320,14 +321,14 @@ def _is_solved(program: cp.Problem) -> bool:
         warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
         if program.is_lp():
             try:
-                program.solve(solver=cp.HIGHS)
+                solve_by_cvxpy(program, cp.HIGHS)
             except cp.SolverError:
                 pass
             if program.status == cp.OPTIMAL:
                 return True
         for tolerance in TOLERANCES:
             try:
-                program.solve(solver=cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
+                solve_by_cvxpy(program, cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
             except cp.SolverError:
                 continue
             if program.status == cp.OPTIMAL:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.basics.alarm import Disturbance
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
@@ -32,7 +33,7 @@ UNBOUNDED = "f falls without limit"  # why a run ends that has seen enough
 EXACT = 1e-12  # relative lower gaps below this are rounding
 
 
-class StopRun(Exception):  # a signal, not an error
+class StopRun(Disturbance, Exception):  # a signal, not an error
     """Raised inside a method when a limit is reached; the candidates found so far are kept."""
 
     def __init__(self, reason: str) -> None:

@@ -25,6 +25,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip_expressions import INFINITE, Formula, formulas, is_number
 from blomodel.solvers.choice import count
+from blomodel.solvers.troubles import count_trouble
 
 Array = np.ndarray
 
@@ -333,6 +334,7 @@ class ScipProgram:
         self._optimise(processor)
         count("scip")
         if self._is_broken:
+            count_trouble("scip")
             return ScipAnswer(InnerStatus.FAILED, math.inf, -math.inf, None, 0)
         return self._answer(n_values, cutoff)
 
