@@ -25,10 +25,10 @@ from blomodel.compiler.passes.intervals import intervals
 from blomodel.errors import ModelError
 from blomodel.methods.run.starts import HIGH_POINT
 from blomodel.model.model import Model
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.reformulations.forms.bounding import BoundingProblem, why_no_bounds
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip import BOUND_SLACK, is_installed
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.text.layout import counted

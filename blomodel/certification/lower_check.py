@@ -18,17 +18,17 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
+from blomodel.basics.troubles import count_trouble
 from blomodel.certification.dual_check import bound_by_duality
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.model.flat_lower import variation
 from blomodel.model.global_lower import GlobalLower
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.answer import InnerStatus
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
-from blomodel.solvers.troubles import count_trouble
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model

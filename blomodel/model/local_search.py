@@ -14,7 +14,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
-from blomodel.solvers.troubles import count_trouble, is_from_outside
+from blomodel.basics.troubles import count_trouble, is_from_outside
 
 if TYPE_CHECKING:
     from blomodel.compiler.tape import Tape

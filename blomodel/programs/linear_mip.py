@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
-from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 _OPTIONS: dict[str, Any] = {
     "output_flag": False,

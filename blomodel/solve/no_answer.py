@@ -24,7 +24,7 @@ from blomodel.declare.nash import Nash
 from blomodel.declare.point import Point
 from blomodel.errors import LevelWarning
 from blomodel.methods.run.run import OPTIMALITY_GAP
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.choice import current_choice
 from blomodel.structure.facts import holding
 from blomodel.text.shorten import shorten

@@ -14,6 +14,7 @@ from blomodel.basics.alarm import alarm
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
+from blomodel.basics.troubles import answers_and_troubles
 from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError
@@ -31,7 +32,6 @@ from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Best, Outcome, settle
 from blomodel.solvers.choice import SolverChoice, asking
-from blomodel.solvers.troubles import answers_and_troubles
 from blomodel.status import Status
 
 if TYPE_CHECKING:

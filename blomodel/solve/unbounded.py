@@ -10,7 +10,7 @@ import numpy as np
 
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.expressions.rewriting import Substitution
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem

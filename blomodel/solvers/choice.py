@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from blomodel.basics.troubles import count, counting
 from blomodel.errors import UnknownSettingError
 from blomodel.solvers.question import ProblemClass
 from blomodel.solvers.registry import SOLVERS, InnerSolver, find_solver
-from blomodel.solvers.troubles import count, counting
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
-from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 _STATUS = {
     highspy.HighsModelStatus.kOptimal: InnerStatus.OPTIMAL,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.troubles import count_trouble
 from blomodel.solvers.active_set import ActiveSet
 from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
 from blomodel.solvers.blocks import BlockActiveSet, Part
@@ -21,7 +22,6 @@ from blomodel.solvers.cascade import Stage, stages
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion, is_convincing
 from blomodel.solvers.registry import SOLVERS, InnerSolver
-from blomodel.solvers.troubles import count_trouble
 
 PREFERRED = Stage("", "the user prefers it", corrections=10)
 USELESS = 1e-5  # residual of an answer that is not believed, whoever gives it

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from blomodel.basics.registry import Registry, did_you_mean
+from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.errors import (
     MissingPackageError,
     UnknownSettingError,
@@ -18,7 +19,6 @@ from blomodel.errors import (
 )
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass
-from blomodel.solvers.troubles import count_trouble, is_from_outside
 
 
 class InnerSolver(ABC):

@@ -25,7 +25,7 @@ from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Partner, Statement
 from blomodel.errors import ModelError
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.text.shorten import some_of
 from blomodel.transformations.transformation import Applied, Transformation
 

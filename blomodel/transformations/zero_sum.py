@@ -33,9 +33,9 @@ from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.model.model import Model
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.programs.cone_data import ConeData
 from blomodel.solvers.answer import Answer
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
 from blomodel.solvers.clarabel import tolerance_options
 from blomodel.solvers.question import Cone, ConeKind
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.troubles import count_trouble
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.branching.scip_expressions import INFINITE, Formula, formulas, is_number
 from blomodel.solvers.choice import count
-from blomodel.solvers.troubles import count_trouble
 
 Array = np.ndarray
 

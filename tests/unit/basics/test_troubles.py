@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from blomodel.errors import ModelError, SolverError
-from blomodel.solvers.troubles import (
+from blomodel.basics.troubles import (
     answers_and_troubles,
     count,
     count_trouble,
     counting,
     is_from_outside,
 )
+from blomodel.errors import ModelError, SolverError
 
 
 def test_answers_and_troubles_are_told_apart():

@@ -6,7 +6,7 @@ from typing import Any
 
 import cvxpy as cp
 
-from blomodel.solvers.troubles import count_trouble, is_from_outside
+from blomodel.basics.troubles import count_trouble, is_from_outside
 
 
 def solve_by_cvxpy(problem: cp.Problem, solver: str, **options: Any) -> None:

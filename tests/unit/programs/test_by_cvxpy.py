@@ -6,7 +6,7 @@ import clarabel
 import cvxpy as cp
 import pytest
 
-from blomodel.solvers.by_cvxpy import solve_by_cvxpy
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 
 
 def test_what_breaks_off_is_a_solver_error(monkeypatch):
