@@ -175,8 +175,8 @@ class TreeParzenSearch:
     r"""The tree-structured Parzen estimator, by Optuna's sampler; only x is sampled.
 
     The x looked at so far are divided into the good and the rest; densities :math:`l(x)` and
-    :math:`g(x)` are fitted to either, and of some draws from l the one with the largest
-    :math:`l(x) / g(x)` comes next, which maximises the expected improvement (equation (3) of the
+    :math:`h(x)` are fitted to either, and of some draws from l the one with the largest
+    :math:`l(x) / h(x)` comes next, which maximises the expected improvement (section 4 of the
     reference). The lower level is solved exactly at each x.
     """
 
