@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
     from blomodel.certification.certifying import certify
     from blomodel.comparison import Comparison, compare
+    from blomodel.declare.data import data
     from blomodel.declare.nash import Nash
     from blomodel.experiments.benchmark import Benchmark, benchmark
     from blomodel.experiments.sweep import Sweep, sweep
@@ -56,6 +57,7 @@ __all__ = [
     "benchmark",
     "certify",
     "compare",
+    "data",
     "load_solution",
     "methods",
     "problems",
@@ -72,6 +74,7 @@ _HOMES = {
     "Comparison": "comparison",
     "Lower": "problem",
     "Nash": "declare.nash",
+    "data": "declare.data",
     "Solution": "solution",
     "Sweep": "experiments.sweep",
     "benchmark": "experiments.benchmark",

@@ -69,6 +69,11 @@ STUDIED_CURVATURES = Limit(
     "beyond it, the certificate does not study a point's neighbourhood, whose derivatives would fill "
     "the memory, and claims no more than that the point is feasible",
 )
+HESSIAN_PRODUCTS = Limit(
+    5 * 10**10,
+    "multiplications for a Hessian in y",
+    "beyond it, a free quadratic lower level is solved by products with its Hessian alone",
+)
 FEW_LOOKS = Limit(
     10**8,
     "multiplications in f and g",

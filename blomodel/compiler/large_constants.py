@@ -27,6 +27,15 @@ def is_large(values: np.ndarray) -> bool:
     return not config.DISABLE_JIT and not limits.COPIED_CONSTANT.allows(values.size)
 
 
+def is_on_disk(values: Any) -> bool:
+    """Whether an array is a part of a file, so that looking at all of it takes long."""
+    while isinstance(values, np.ndarray):
+        if isinstance(values, np.memmap):
+            return True
+        values = values.base
+    return False
+
+
 def interned(flat: np.ndarray) -> np.ndarray:
     """The one array with these numbers that all tapes use; ``flat`` itself if it is the first.
 
@@ -42,10 +51,15 @@ def interned(flat: np.ndarray) -> np.ndarray:
     found = _POOL.setdefault(key, [])
     for reference in found:
         known = reference()
-        if known is not None and (_address(known) == _address(flat) or np.array_equal(known, flat)):
+        if known is not None and (_address(known) == _address(flat) or _are_equal(known, flat)):
             return known
     found.append(weakref.ref(flat, lambda gone: _forget(key, gone)))
     return flat
+
+
+def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether the numbers are the same; files are not read for that."""
+    return not (is_on_disk(one) or is_on_disk(other)) and np.array_equal(one, other)
 
 
 def _forget(key: tuple[Any, ...], gone: weakref.ref[np.ndarray]) -> None:

@@ -16,7 +16,7 @@ from cvxpy.atoms.affine.reshape import reshape
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.large_constants import is_large
+from blomodel.compiler.large_constants import is_large, is_on_disk
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.compiler.traits import declare
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError
@@ -80,6 +80,8 @@ class Operand:
             return None
         if sp.issparse(self.value):
             return _rows_of(self.value)
+        if is_on_disk(self.value):
+            return None
         share = np.count_nonzero(self.value) / max(self.size, 1)
         limit = _SPARSE_SHARE if columns == 1 else _SPARSE_SHARE_OF_MANY
         if self.size > _SPARSE_FROM and share < limit:

@@ -91,12 +91,14 @@ class ParametricProgram:
             and sizes is not None
             and len(terms) == 1
             and not self._original[1]
-            and not limits.STUDIED_CURVATURES.allows(curvature_entries(self.lagrangian.terms))
+            and self._has_dear_hessian
             and Hoister((x, y, p), bounds)(self._original[0][0]).is_convex()
         ):
             self._program = ProximalProgram(self.lagrangian, *sizes)
             self.kind = "conic"
-            self.reason = "its Hessian would have far more entries than its data; sizes have a prox"
+            self.reason = (
+                "its Hessian would take far longer than products with it, which are all that is needed"
+            )
         elif is_program and not self.lagrangian.is_large_and_dense:
             self._program = QuadraticProgram(self.lagrangian, terms, bounds, name)
             self.kind = self._program.kind
@@ -112,6 +114,13 @@ class ParametricProgram:
             )
             self.kind = "conic"
             self.reason = self._why_conic(quadratic, affine_rows, is_program)
+
+    @property
+    def _has_dear_hessian(self) -> bool:
+        """Whether second derivatives are too many, or take too long to be found."""
+        terms = self.lagrangian.terms
+        is_long = not limits.HESSIAN_PRODUCTS.allows(terms.n_products * self.y.size)
+        return is_long or not limits.STUDIED_CURVATURES.allows(curvature_entries(terms))
 
     def _why_conic(self, quadratic: bool, affine_rows: bool, is_program: bool) -> str:
         if is_program:

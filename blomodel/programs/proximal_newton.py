@@ -1,8 +1,9 @@
 """A large lower level that is smooth and convex but for sizes of single entries: proximal steps.
 
 ``sum_squares(A @ y - b) + x * norm1(y)`` with many features: the Hessian A'A would have far more entries
-than A. Proximal gradient steps with momentum (Beck and Teboulle, 2009) find out which entries are zero;
-Newton steps with conjugate gradients on the others make the answer sharp. Only products are needed.
+than A. The same without sizes: so many rows that A'A would take too long. Proximal gradient steps with
+momentum (Beck and Teboulle, 2009) find out which entries are zero; Newton steps with conjugate gradients
+on the others make the answer sharp. Only products are needed.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class ProximalProgram:
         for size in self._lengths:
             parts += [both[0][begin : begin + size], both[1][begin : begin + size]]
             begin += size
-        multipliers = np.concatenate(parts)
+        multipliers = np.concatenate([np.empty(0), *parts])
         duals = self.lagrangian.split(multipliers)
         answer = Answer(
             InnerStatus.OPTIMAL,
@@ -126,11 +127,11 @@ class ProximalProgram:
     ) -> Adjoint | None:
         """The product (dy/dx)' slope at a minimiser, where zeros stay zeros and signs stay signs."""
         y, weights = lifted[: self.n_y], np.ones(1)
-        held = y != 0
         descent = _Descent(self, x, p, weights, NEVER)
         with one_blas_thread(), np.errstate(all="ignore"):
             first = descent.slope(y)
             np.add.at(descent.sizes, self.places, first[self.n_y :])
+            held = descent.moving(y)
             move = descent.solved(y, held, slope[: self.n_y][held])
             if move is None or not np.all(np.isfinite(move)):
                 return None
@@ -179,7 +180,7 @@ class _Descent:
     def subgradient(self, y: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """The smallest one."""
         off = np.sign(slope) * np.maximum(np.abs(slope) - self.sizes, 0.0)
-        return np.where(y != 0, slope + self.sizes * np.sign(y), off)
+        return np.where(self.moving(y), slope + self.sizes * np.sign(y), off)
 
     def run(
         self, y: np.ndarray, accuracy: float
@@ -190,11 +191,12 @@ class _Descent:
         if not np.array_equal(first, again) or np.any(first < 0):
             return None
         np.add.at(self.sizes, self.places, first)
-        step = 1.0 / max(MARGIN * self.curvature(y), 1e-12)
+        step = 1.0 / max(MARGIN * self.curvature(y), 1e-12) if len(self.places) else 1.0
         steps = 0
         for _ in range(MAX_ROUNDS):
-            y, step = self.accelerated(y, step)
-            steps += STEPS
+            if len(self.places):  # else there are no zeros to find
+                y, step = self.accelerated(y, step)
+                steps += STEPS
             if self.deadline.is_over or not np.all(np.isfinite(y)):
                 return None
             y = self.sharpened(y)
@@ -214,6 +216,10 @@ class _Descent:
             if not size > 0:
                 break
         return size
+
+    def moving(self, y: np.ndarray) -> np.ndarray:
+        """Which entries are not held at zero by their sizes."""
+        return (y != 0) | (self.sizes == 0)
 
     def accelerated(self, y: np.ndarray, step: float) -> tuple[np.ndarray, float]:
         """Proximal gradient steps with momentum, which begins afresh where it points uphill."""
@@ -252,7 +258,7 @@ class _Descent:
 
     def sharpened(self, y: np.ndarray) -> np.ndarray:
         """A Newton step among the points with the same zeros and signs, where it improves."""
-        held = y != 0
+        held = self.moving(y)
         # While the zeros still change, an accurate step would be wasted.
         is_settled = self.held is not None and np.array_equal(held, self.held)
         self.held = held
@@ -263,7 +269,7 @@ class _Descent:
             return y
         new = y.copy()
         new[held] += move
-        crossed = np.sign(new) != np.sign(y)
+        crossed = (np.sign(new) != np.sign(y)) & (self.sizes > 0)
         if np.all(np.isfinite(new)) and not crossed.any():
             return new
         new[crossed] = 0.0  # those that would change their signs
@@ -281,7 +287,5 @@ def size_places(definitions: Definitions, y: Block) -> tuple[np.ndarray, list[in
         place = y.slice_of(parts[0])
         found.append(np.arange(place.start, place.stop))
         lengths.append(parts[0].size)
-    if not found:
-        return None
-    places = np.concatenate(found)
+    places = np.concatenate([np.empty(0, dtype=int), *found])
     return (places, lengths) if len(np.unique(places)) == len(places) else None

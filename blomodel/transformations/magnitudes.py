@@ -168,12 +168,13 @@ class _Equations:
         linear[np.abs(linear) <= NEGLIGIBLE * (np.abs(here) + np.abs(bend))] = 0.0
         mine = np.flatnonzero(decided)
         self._add(linear[mine], np.ones(mine.size), np.full(mine.size, unit), mine)
-        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables):
+        is_cheap = limits.FEW_LOOKS.allows(slope.n_products)
+        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables) and is_cheap:
             second = sp.coo_array(sp.triu(jacobian(slope, ("x", "y"), at)))
             keep = decided[second.row] | decided[second.col]
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
         else:  # the diagonal, estimated by products with random signs
-            count = PROBES if limits.FEW_LOOKS.allows(slope.n_products) else FEW_PROBES
+            count = PROBES if is_cheap else FEW_PROBES
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (count, z.size))
             looks = np.array([sign * product(*at, sign) for sign in signs])
             mean, spread = looks.mean(axis=0), np.sqrt((looks**2).mean(axis=0))

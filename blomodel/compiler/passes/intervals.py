@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from blomodel.compiler.kinds import Rules, first_operand
+from blomodel.compiler.large_constants import is_on_disk
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -257,6 +258,8 @@ def _matmul(node: Node, left: Interval, right: Interval) -> Interval:
     def matrix(end: np.ndarray, rows: int, columns: int, flipped: bool) -> np.ndarray:
         return end.reshape(columns, rows) if not flipped else end.reshape(rows, columns).T
 
+    if is_on_disk(left[0]):  # nothing is found out about files
+        return np.full(m * n, -np.inf), np.full(m * n, np.inf)
     # Stored by columns, so that a C-order reshape gives the transpose: a[l] is column l.
     a = [matrix(end, m, k, transposed % 2 == 1) for end in left]
     b = [matrix(end, k, n, transposed >= 2).T for end in right]

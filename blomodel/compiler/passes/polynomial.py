@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from blomodel.compiler.large_constants import is_on_disk
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -52,7 +53,9 @@ class _Numbers:
     """The same of constants; data matrices are large, and mostly only their pattern is asked for."""
 
     def __init__(self, values: np.ndarray) -> None:
-        self.nonzero: np.ndarray = values != 0.0
+        # Of a file all entries are taken to differ from zero.
+        on_disk = is_on_disk(values)
+        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if on_disk else values != 0.0
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -199,7 +202,7 @@ def _pattern(state: _State) -> np.ndarray | None:
 
 def _reached(pattern: np.ndarray, moving: np.ndarray) -> np.ndarray:
     """Which indicators of ``moving`` each row of a pattern meets."""
-    if pattern.all():  # a full matrix of data
+    if not any(pattern.strides) or pattern.all():  # a full matrix of data
         return np.broadcast_to(moving.any(axis=0), (pattern.shape[0], moving.shape[1]))
     return np.asarray(pattern.astype(np.float32) @ moving.astype(np.float32) > 0)
 
@@ -247,6 +250,9 @@ def _matmul(node: Node, left: _State, right: _State) -> _State:
         moving = _indicators(left)[_numbers(*left_shape).T].reshape(k, -1)
         joined = _reached(_as_matrix(pattern, *right_shape).T, moving)
         return _from_indicators(joined.reshape(m * n, -1))
+    if m == n == 1:  # two vectors
+        joined = np.logical_or.reduce(_indicators(_product(left, right)), axis=0, keepdims=True)
+        return _from_indicators(joined)
     if m * k * n <= _FEW_PRODUCTS:
         return _small_matmul(left, right, left_shape, right_shape)
     # As floats, whose products are fast.

@@ -124,6 +124,10 @@ class Batches:
         """The run to which all is reported."""
         return self.setup.run
 
+    def draw(self, objective: Sampled) -> np.ndarray | None:
+        """Rows for one slope of an objective."""
+        return objective.draw(self.random)
+
     @property
     def n_evaluations(self) -> int:
         """Slopes taken so far."""
@@ -190,7 +194,7 @@ def _weight(batches: Batches, x: np.ndarray, y: np.ndarray, given: Any) -> Calla
 def run_alternating(method: Any, run: Run, batch_size: int) -> None:
     """Algorithm 2 of the ALT-PBGD paper, eqs 18 to 21, and F2SA, on batches."""
     batches = set_up_batches(run, batch_size)
-    f, g, random = batches.f, batches.g, batches.random
+    f, g, draw = batches.f, batches.g, batches.draw
     x, y_g, y = batches.setup.x.copy(), batches.setup.y.copy(), batches.setup.y.copy()
     weight = _weight(batches, x, y, method.penalty)
     steps = _Steps(batches, method, x, y, weight)
@@ -200,21 +204,21 @@ def run_alternating(method: Any, run: Run, batch_size: int) -> None:
         step = steps.in_y(k)
         second = value_at(method.step_y_penalised, k) or step
         for _ in range(inner):
-            batch = g.draw(random)  # one for both, so that most of the noise cancels in (21)
+            batch = draw(g)  # one for both, so that most of the noise cancels in (21)
             batches.move_y(x, y_g, step, g.in_y(x, y_g, batch))  # (18)
-            slope = g.in_y(x, y, batch) + f.in_y(x, y, f.draw(random)) / gamma
+            slope = g.in_y(x, y, batch) + f.in_y(x, y, draw(f)) / gamma
             batches.move_y(x, y, second, slope)  # (20)
-        batch = g.draw(random)
+        batch = draw(g)
         pull = batches.g_in_x(x, y, batch) - batches.g_in_x(x, y_g, batch)
-        return batches.move_x(x, steps.in_x(k), f.in_x(x, y, f.draw(random)) + gamma * pull)  # (21)
+        return batches.move_x(x, steps.in_x(k), f.in_x(x, y, draw(f)) + gamma * pull)  # (21)
 
-    _run(batches, method, iterate, weight, (x, y, y_g))
+    _run(batches, method, iterate, weight, (x, y, y_g, batches.seen))
 
 
 def run_free(method: Any, run: Run, batch_size: int) -> None:
     """Algorithm 3 of the ALT-PBGD paper on batches."""
     batches = set_up_batches(run, batch_size)
-    f, g, random = batches.f, batches.g, batches.random
+    f, g, draw = batches.f, batches.g, batches.draw
     x, y = batches.setup.x.copy(), batches.setup.y.copy()
     weight = _weight(batches, x, y, method.penalty)
     steps = _Steps(batches, method, x, y, weight)
@@ -223,17 +227,17 @@ def run_free(method: Any, run: Run, batch_size: int) -> None:
     def iterate(k: int) -> float:
         gamma = weight(k)
         for _ in range(1 if is_single else int(value_at(method.inner_steps, k) or FEW_STEPS)):
-            slope = g.in_y(x, y, g.draw(random)) + f.in_y(x, y, f.draw(random)) / gamma
+            slope = g.in_y(x, y, draw(g)) + f.in_y(x, y, draw(f)) / gamma
             batches.move_y(x, y, steps.in_y(k), slope)
-        return batches.move_x(x, steps.in_x(k), f.in_x(x, y, f.draw(random)))
+        return batches.move_x(x, steps.in_x(k), f.in_x(x, y, draw(f)))
 
-    _run(batches, method, iterate, weight, (x, y))
+    _run(batches, method, iterate, weight, (x, y, batches.seen))
 
 
 def run_moreau(method: Any, run: Run, batch_size: int) -> None:
     """Algorithm 1 of the MEHA paper, eqs 9 to 13, on batches."""
     batches = set_up_batches(run, batch_size)
-    f, g, random = batches.f, batches.g, batches.random
+    f, g, draw = batches.f, batches.g, batches.draw
     x, y, theta = batches.setup.x.copy(), batches.setup.y.copy(), batches.setup.y.copy()
     given = method.penalty
     weight: Callable[[int], float]
@@ -247,16 +251,16 @@ def run_moreau(method: Any, run: Run, batch_size: int) -> None:
     def iterate(k: int) -> float:
         c = weight(k)
         own = steps.in_y(k, 1 / gamma)
-        batch = g.draw(random)  # one for all, so that most of the noise cancels in (10)
+        batch = draw(g)  # one for all, so that most of the noise cancels in (10)
         slope = g.in_y(x, theta, batch) + (theta - y) / gamma
         batches.move_y(x, theta, value_at(method.step_theta, k) or own, slope)  # (9)
         pull = batches.g_in_x(x, y, batch) - batches.g_in_x(x, theta, batch)
-        moved = batches.move_x(x, steps.in_x(k), f.in_x(x, y, f.draw(random)) / c + pull)  # (10), (11)
-        slope = g.in_y(x, y, batch) + f.in_y(x, y, f.draw(random)) / c - (y - theta) / gamma
+        moved = batches.move_x(x, steps.in_x(k), f.in_x(x, y, draw(f)) / c + pull)  # (10), (11)
+        slope = g.in_y(x, y, batch) + f.in_y(x, y, draw(f)) / c - (y - theta) / gamma
         batches.move_y(x, y, own, slope)  # (12), (13)
         return moved
 
-    _run(batches, method, iterate, weight, (x, y, theta))
+    _run(batches, method, iterate, weight, (x, y, theta, batches.seen))
 
 
 class _Steps:
@@ -296,27 +300,36 @@ def _run(
     x, y, *_ = state
     is_averaged = method.step_x is None
     beside = np.random.default_rng(run.seed)  # for figures, whose number depends on the clock
-    means, done, since = [array.copy() for array in (x, y)], 0, 0
+    mean_x, mean_y, count = x.copy(), y.copy(), np.zeros(1)
+
+    def since() -> int:
+        """Iterations in the mean, which begins afresh at each power of two."""
+        done = int(count[0])
+        return done + 1 - (1 << (done.bit_length() - 1)) if done else 0
 
     def loop(n: int) -> float:
-        nonlocal done, since
         moved = np.inf
         for _ in range(n):
+            done = int(count[0])
+            # What is drawn depends on the iteration alone, so that a run can be resumed anywhere.
+            batches.random = np.random.default_rng((run.seed, done))
             moved = iterate(done)
-            done += 1
-            if done & (done - 1) == 0:  # at each power of two the mean begins afresh
-                since = 0
-            since += 1
-            for mean, array in zip(means, (x, y), strict=True):
-                mean += (array - mean) / since
+            count[0] += 1
+            mean_x[:] += (x - mean_x) / since()
+            mean_y[:] += (y - mean_y) / since()
         return moved if all(np.all(np.isfinite(array)) for array in state) else float("nan")
 
     def report() -> dict[str, float]:
-        return {"gamma": weight(max(done - 1, 0)), "value": f.value(x, y, f.draw(beside))}
+        return {"gamma": weight(max(int(count[0]) - 1, 0)), "value": f.value(x, y, f.draw(beside))}
 
     with first_order_run(batches, f"{method.name} on batches", x, y):
         try:
             run_in_slices(run, loop, max_iterations=method.max_steps, tolerance=0.0, report=report)
         finally:
-            if is_averaged and since > 1 and all(np.all(np.isfinite(mean)) for mean in means):
-                x[:], y[:] = means
+            if (
+                is_averaged
+                and since() > 1
+                and np.all(np.isfinite(mean_x))
+                and np.all(np.isfinite(mean_y))
+            ):
+                x[:], y[:] = mean_x, mean_y

@@ -20,6 +20,8 @@ def watched_gap(run: Run, count: int) -> dict[str, float]:
     count : int
         Iterations since the last step.
     """
+    if not limits.FEW_LOOKS.allows(run.model.g.n_products):
+        return {}
     done = run.iterations + count
     if run.watched is None or done < run.next_gap:
         return {}

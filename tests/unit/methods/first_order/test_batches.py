@@ -75,6 +75,20 @@ def test_the_same_seed_gives_the_same_result(name: str) -> None:
     assert not np.array_equal(ends[0], ends[2])
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_resumed_run_ends_where_the_whole_one_does(name: str) -> None:
+    ends = []
+    for limits in ((40,), (17, 23)):
+        problem, earlier = _ridge(), None
+        for limit in limits:
+            problem.solve(method=name, batch_size=8, max_iterations=limit, resume=earlier)
+            earlier = problem.solution
+        assert earlier is not None
+        assert earlier.iterations == 40
+        ends.append(earlier.iterate["y"])
+    np.testing.assert_array_equal(ends[0], ends[1])
+
+
 def _least_value() -> float:
     """Min of phi for the ridge problem, by SciPy and the normal equations."""
     A, b, V, c = _data(0)
