@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
 
 VISIBLE = 1e-2  # share of f that the tolerated gap must hide to be mentioned
+BOUND_ALL = "bound every variable from both sides: without a range for each, f has no bound"
 ZERO = 1e-3  # times the tolerance: what is no larger is shown as 0
 
 
@@ -52,8 +53,15 @@ def format_certificate(certificate: Certificate) -> str:
     for position, reason in enumerate(c.reasons):
         lines.append((title if position == 0 else " " * len(title)) + reason)
     if c.claim is not Status.OPTIMAL and c.accepted:
-        lines.append(f"  what next              {c.claim.next_step}")
+        lines.append(f"  what next              {what_next(c)}")
     return "\n".join(lines)
+
+
+def what_next(certificate: Certificate) -> str:
+    """What would show more than the certificate does."""
+    c = certificate
+    is_open = c.claim in {Status.LOCALLY_OPTIMAL, Status.STATIONARY, Status.FEASIBLE}
+    return BOUND_ALL if is_open and c.bound is None else c.claim.next_step
 
 
 def shows_tolerated(certificate: Certificate) -> bool:
@@ -93,7 +101,7 @@ def certificate_html(certificate: Certificate) -> str:
     title = "because" if c.accepted else "refused because"
     said = [(title if k == 0 else "", escape(why)) for k, why in enumerate(c.reasons)]
     if c.claim is not Status.OPTIMAL and c.accepted:
-        said.append(("what next", escape(c.claim.next_step)))
+        said.append(("what next", escape(what_next(c))))
     because = table(said)
     return verdict(c.claim, is_accepted=c.accepted) + table(rows) + because
 

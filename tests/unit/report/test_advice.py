@@ -38,6 +38,18 @@ def test_advice_looks_at_method_effort_and_limits(solution: bm.Solution) -> None
     assert "bound every variable" in next_step(replace(thorough, certificate=None))
 
 
+def test_variables_without_bounds_are_named() -> None:
+    price, bikes, rides = (cp.Variable(name=name) for name in ("price", "bikes", "rides"))
+    utility = 6 * rides - rides**2 / 2 - price * rides
+    riders = bm.Lower(cp.Maximize(utility), [rides <= bikes, rides >= 0], variables=[rides])
+    rows = [price >= 0, bikes >= 0, bikes <= 4]
+    problem = bm.BilevelProblem(cp.Maximize(price * rides - bikes), rows, riders)
+    problem.solve("phi-descent")
+    assert problem.solution is not None
+    found = replace(problem.solution, method="auto", status=bm.Status.LOCALLY_OPTIMAL, certificate=None)
+    assert next_step(found).endswith("(price)")
+
+
 def test_certificates_that_are_no_proof_say_what_is_next(solution: bm.Solution) -> None:
     certificate = solution.certificate
     assert certificate is not None
