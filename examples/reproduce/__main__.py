@@ -1,4 +1,4 @@
-"""``python -m examples.reproduce TABLE``: one table of a paper, ours beside theirs, as Markdown."""
+"""``python -m examples.reproduce NAME``: a table or figure of a paper, ours beside theirs."""
 
 from __future__ import annotations
 
@@ -6,44 +6,109 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-from .appendix_h import table_h
-from .cleaning import table_3 as galet_table_3
-from .group_lasso import table_6
-from .meha import table_2, table_3, table_4, table_8
-from .svm import table_7
 from .table import Table
 
-TABLES: dict[str, tuple[Callable[..., Table], str]] = {
-    "svm": (table_7, "Table 7 of the ALT-PBGD paper; --data: the Pima file (CSV)"),
-    "meha-2": (table_2, "Table 2 of the MEHA paper: nonconvex lower level"),
-    "meha-3": (table_3, "Table 3 of the MEHA paper: lasso"),
-    "meha-4": (table_4, "Table 4 of the MEHA paper: nonconvex lower level, large sizes"),
-    "meha-6": (table_6, "Table 6 of the MEHA paper: group lasso"),
-    "meha-8": (table_8, "Table 8 of the MEHA paper: strongly convex lower level"),
-    "galet-3": (galet_table_3, "Table 3 of the GALET paper; --data: MNIST as .npz"),
-    "pbgd-h": (table_h, "Appendix H of the paper on global optimality"),
-}
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a table or figure is made, what it is, and which data file it can take."""
+
+    place: str  # module and function
+    text: str
+    data: str = ""  # how the name of its file ends
+
+    def make(self, data: Path | None, *, quick: bool) -> Table:
+        """Compute it."""
+        module, function = self.place.split(":")
+        maker: Callable[..., Table] = getattr(import_module(f".{module}", __package__), function)
+        return maker(data, quick=quick)
+
+
+PBGD, GALET, PERTURBED = "the paper on global optimality", "the GALET paper", "the paper on perturbed GD"
+MEHA, ALT = "the MEHA paper", "the ALT-PBGD paper"
+TABLES: dict[str, Entry] = {
+    "pbgd-h": Entry("appendix_h:table_h", f"Figure 3 and appendix H of {PBGD}"),
+    "pbgd-fig1": Entry("landscapes:figure_1", f"Figure 1 of {PBGD}: Example 1"),
+    "pbgd-fig2": Entry("landscapes:figure_2", f"Figure 2 of {PBGD}: a network of two weights"),
+    "pbgd-fig4": Entry("ablation:figure_4", f"Figure 4 of {PBGD}: steps, F2SA, BOME"),
+    "pbgd-fig5": Entry("landscapes:figure_5", f"Figure 5 of {PBGD}: Example 4"),
+    "pbgd-fig6": Entry("landscapes:figure_6", f"Figure 6 of {PBGD}: Examples 2 and 3"),
+    "galet-fig1": Entry("galet_example:figure_1", f"Figure 1 of {GALET}: Example 1"),
+    "galet-fig3": Entry("galet_example:figure_3", f"Figure 3 of {GALET}: the shortcut (15)"),
+    "galet-fig4": Entry("galet_example:figure_4", f"Figure 4 of {GALET}: its settings"),
+    "galet-fig6": Entry("landscapes:galet_figure_6", f"Figure 6 of {GALET}: g(1, y)"),
+    "galet-3": Entry("cleaning:table_3", f"Tables 2 and 3 of {GALET}; --data: MNIST as .npz", "npz"),
+    "galet-fig5": Entry("cleaning_galet:figure_5", f"Figures 5 and 7 of {GALET}; --data: MNIST", "npz"),
+    "perturbed-fig2": Entry("cleaning_curves:figure_2", f"Figure 2 of {PERTURBED}; --data: MNIST", "npz"),
+    "perturbed-fig3": Entry("cleaning_curves:figure_3", f"Figure 3 of {PERTURBED}; --data: MNIST", "npz"),
+    "perturbed-fig4": Entry("perturbed:figure_4", f"Figure 4 of {PERTURBED}: C.1.1, C.1.3"),
+    "perturbed-fig5": Entry("perturbed:figure_5", f"Figure 5 of {PERTURBED}: coresets"),
+    "perturbed-fig6": Entry("cleaning_curves:figure_6", f"Figure 6 of {PERTURBED}; --data: MNIST", "npz"),
+    "meha-fig1": Entry("meha_curves:figure_1", f"Figure 1 of {MEHA}: (18)"),
+    "meha-fig2": Entry("meha_curves:figure_2", f"Figure 2 of {MEHA}: (19)"),
+    "meha-fig4": Entry("meha_curves:figure_4", f"Figure 4 of {MEHA}: (77)"),
+    "meha-fig5": Entry("meha_curves:figure_5", f"Figure 5 of {MEHA}: (19), n = 1"),
+    "meha-fig6": Entry("meha_curves:figure_6", f"Figure 6 of {MEHA}: (20)"),
+    "meha-settings": Entry("meha_curves:settings_table", f"what A.11 of {MEHA} gives"),
+    "meha-2": Entry("meha:table_2", f"Table 2 of {MEHA}: nonconvex lower level"),
+    "meha-3": Entry("meha:table_3", f"Table 3 of {MEHA}: lasso"),
+    "meha-4": Entry("meha:table_4", f"Table 4 of {MEHA}: nonconvex lower level, large sizes"),
+    "meha-5": Entry("cleaning_curves:table_5", f"Table 5, Figure 3 of {MEHA}; --data: MNIST", "npz"),
+    "meha-few-shot": Entry("few_shot:table_5", f"Table 5 of {MEHA}, few-shot part: digits"),
+    "meha-6": Entry("group_lasso:table_6", f"Table 6 of {MEHA}: group lasso"),
+    "meha-7": Entry("cell_search:table_7", f"Tables 7 and 9 of {MEHA}: a cell on digits"),
+    "meha-8": Entry("meha:table_8", f"Table 8 of {MEHA}: strongly convex lower level"),
+    "alt-fig1": Entry("penalty_figures:figure_1", f"Figure 1 of {ALT}: kinks of phi"),
+    "alt-fig3": Entry("penalty_figures:figure_3", f"Figure 3 of {ALT}: slopes of Example 3"),
+    "alt-fig4": Entry("penalty_figures:figure_4", f"Figure 4 of {ALT}: the unit ball"),
+    "alt-fig5": Entry("fine_tuning:figure_5", f"Figure 5 of {ALT}: Example 1 and the PEFT toy"),
+    "alt-fig6": Entry("fine_tuning:figure_6", f"Figure 6 of {ALT}: Example 2"),
+    "alt-fig7": Entry("fine_tuning:figure_7", f"Figures 7 and 8 of {ALT}: bounds and flatness of the toy"),
+    "alt-fig9": Entry("penalty_figures:figure_9", f"Figure 9 of {ALT}: Example 3"),
+    "alt-fig10": Entry("penalty_figures:figure_10", f"Figure 10 of {ALT}: Example 4"),
+    "alt-fig11": Entry("fine_tuning:figure_11", f"Figure 11 of {ALT}: gamma, on the toy"),
+    "alt-4": Entry("two_groups:table_4", f"Table 4 of {ALT}: two groups of people"),
+    "alt-fig18": Entry("svm_curves:figure_18", f"Figure 18 of {ALT}; --data: the Pima file", "csv"),
+    "svm": Entry("svm:table_7", f"Table 7 of {ALT}; --data: the Pima file (CSV)", "csv"),
+}  # fmt: skip
+
+
+def file_for(entry: Entry, data: Path | None) -> Path | None:
+    """The data file itself, or the one in a folder whose name ends as this entry needs it."""
+    if data is None or not entry.data:
+        return None
+    if data.is_dir():
+        return next(iter(sorted(data.glob(f"*.{entry.data}"))), None)
+    return data if data.suffix == f".{entry.data}" else None
 
 
 def main() -> None:
-    """Make the table that the command line names."""
-    names = "\n".join(f"  {name:8s} {text}" for name, (_, text) in TABLES.items())
+    """Make what the command line names."""
+    names = "\n".join(f"  {name:15s} {entry.text}" for name, entry in TABLES.items())
     parser = argparse.ArgumentParser(
         prog="python -m examples.reproduce",
-        description=f"Tables of the papers, made again.\n\n{names}",
+        description=f"Tables and figures of five papers, made again.\n\n{names}\n  all             all of them",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("table", choices=TABLES, metavar="TABLE")
-    parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="file with real data")
+    parser.add_argument("name", choices=(*TABLES, "all"), metavar="NAME")
+    parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="file with real data, or a folder")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument("--save", type=Path, default=Path(), metavar="FOLDER", help="where pictures go (here)")
     options = parser.parse_args()
-    began = time.perf_counter()
-    print(TABLES[options.table][0](options.data, quick=options.quick))
-    seconds = time.perf_counter() - began
-    load = f", load {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
-    print(f"\nMade in {seconds:.0f} s on {os.cpu_count()} cores{load}.")
+    for name in TABLES if options.name == "all" else (options.name,):
+        began, used = time.perf_counter(), time.process_time()
+        table = TABLES[name].make(file_for(TABLES[name], options.data), quick=options.quick)
+        print(table)
+        picture = options.save / f"{name}.png"
+        if table.save(picture):
+            print(f"\nPicture: {picture}")
+        seconds, used = time.perf_counter() - began, time.process_time() - used
+        load = f", load {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
+        print(f"\nMade in {seconds:.0f} s ({used:.0f} s of processor time) on {os.cpu_count()} cores{load}.\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,19 @@
-"""A table of results that prints itself as Markdown."""
+"""A table of results that prints itself as Markdown, with the pictures that belong to it."""
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+DOTS = 80  # per inch: a page shows a picture at this size
+COLOURS = 64  # of a saved picture, which keeps it below 50 kB
 
 
 @dataclass
@@ -18,6 +25,7 @@ class Table:
     rows: list[tuple[str, ...]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     figures: dict = field(default_factory=dict)
+    picture: Figure | None = None
 
     def add(self, *cells: object) -> None:
         """One more row; it must have a cell for each heading."""
@@ -30,6 +38,17 @@ class Table:
         lines = [self.headings, ("---",) * len(self.headings), *self.rows]
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         return "\n".join([f"### {self.title}", "", table, *("\n" + remark for remark in self.remarks)])
+
+    def save(self, path: Path) -> bool:
+        """Write the picture as a small PNG file; False where there is none."""
+        if self.picture is None:
+            return False
+        from PIL import Image  # comes with matplotlib
+
+        drawn = io.BytesIO()
+        self.picture.savefig(drawn, dpi=DOTS, format="png")
+        Image.open(drawn).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+        return True
 
 
 class Clock:
