@@ -43,11 +43,14 @@ TABLES: dict[str, Entry] = {
     "galet-fig6": Entry("landscapes:galet_figure_6", f"Figure 6 of {GALET}: g(1, y)"),
     "galet-3": Entry("cleaning:table_3", f"Tables 2 and 3 of {GALET}; --data: MNIST as .npz", "npz"),
     "galet-fig5": Entry("cleaning_galet:figure_5", f"Figures 5 and 7 of {GALET}; --data: MNIST", "npz"),
-    "perturbed-fig2": Entry("cleaning_curves:figure_2", f"Figure 2 of {PERTURBED}; --data: MNIST", "npz"),
-    "perturbed-fig3": Entry("cleaning_curves:figure_3", f"Figure 3 of {PERTURBED}; --data: MNIST", "npz"),
+    "perturbed-fig2": Entry("cleaning_curves:figure_2", f"Figure 2 of {PERTURBED}; --data: "
+    "MNIST", "npz"),
+    "perturbed-fig3": Entry("cleaning_curves:figure_3", f"Figure 3 of {PERTURBED}; --data: "
+    "MNIST", "npz"),
     "perturbed-fig4": Entry("perturbed:figure_4", f"Figure 4 of {PERTURBED}: C.1.1, C.1.3"),
     "perturbed-fig5": Entry("perturbed:figure_5", f"Figure 5 of {PERTURBED}: coresets"),
-    "perturbed-fig6": Entry("cleaning_curves:figure_6", f"Figure 6 of {PERTURBED}; --data: MNIST", "npz"),
+    "perturbed-fig6": Entry("cleaning_curves:figure_6", f"Figure 6 of {PERTURBED}; --data: "
+    "MNIST", "npz"),
     "meha-fig1": Entry("meha_curves:figure_1", f"Figure 1 of {MEHA}: (18)"),
     "meha-fig2": Entry("meha_curves:figure_2", f"Figure 2 of {MEHA}: (19)"),
     "meha-fig4": Entry("meha_curves:figure_4", f"Figure 4 of {MEHA}: (77)"),
@@ -67,7 +70,8 @@ TABLES: dict[str, Entry] = {
     "alt-fig4": Entry("penalty_figures:figure_4", f"Figure 4 of {ALT}: the unit ball"),
     "alt-fig5": Entry("fine_tuning:figure_5", f"Figure 5 of {ALT}: Example 1 and the PEFT toy"),
     "alt-fig6": Entry("fine_tuning:figure_6", f"Figure 6 of {ALT}: Example 2"),
-    "alt-fig7": Entry("fine_tuning:figure_7", f"Figures 7 and 8 of {ALT}: bounds and flatness of the toy"),
+    "alt-fig7": Entry("fine_tuning:figure_7", f"Figures 7 and 8 of {ALT}: bounds and flatness "
+    "of the toy"),
     "alt-fig9": Entry("penalty_figures:figure_9", f"Figure 9 of {ALT}: Example 3"),
     "alt-fig10": Entry("penalty_figures:figure_10", f"Figure 10 of {ALT}: Example 4"),
     "alt-fig11": Entry("fine_tuning:figure_11", f"Figure 11 of {ALT}: gamma, on the toy"),
@@ -89,15 +93,20 @@ def file_for(entry: Entry, data: Path | None) -> Path | None:
 def main() -> None:
     """Make what the command line names."""
     names = "\n".join(f"  {name:15s} {entry.text}" for name, entry in TABLES.items())
+    names += f"\n  {'all':15s} all of them"
     parser = argparse.ArgumentParser(
         prog="python -m examples.reproduce",
-        description=f"Tables and figures of five papers, made again.\n\n{names}\n  all             all of them",
+        description=f"Tables and figures of five papers, made again.\n\n{names}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", choices=(*TABLES, "all"), metavar="NAME")
-    parser.add_argument("--data", type=Path, default=None, metavar="FILE", help="file with real data, or a folder")
+    parser.add_argument(
+        "--data", type=Path, default=None, metavar="FILE", help="file with real data, or a folder"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
-    parser.add_argument("--save", type=Path, default=Path(), metavar="FOLDER", help="where pictures go (here)")
+    parser.add_argument(
+        "--save", type=Path, default=Path(), metavar="FOLDER", help="where pictures go (here)"
+    )
     options = parser.parse_args()
     for name in TABLES if options.name == "all" else (options.name,):
         began, used = time.perf_counter(), time.process_time()
@@ -108,7 +117,10 @@ def main() -> None:
             print(f"\nPicture: {picture}")
         seconds, used = time.perf_counter() - began, time.process_time() - used
         load = f", load {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
-        print(f"\nMade in {seconds:.0f} s ({used:.0f} s of processor time) on {os.cpu_count()} cores{load}.\n")
+        print(
+            f"\nMade in {seconds:.0f} s ({used:.0f} s of processor time) on {os.cpu_count()} "
+            f"cores{load}.\n"
+        )
 
 
 if __name__ == "__main__":

@@ -40,13 +40,22 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
             points = iterates(problem, method, start, counts, **settings)
         errors = np.array([network_errors(arrays, point["W1"], point["W2"]) for point in points])
         upper, lower = np.abs(errors[:, 0] - best) / first[0], errors[:, 1] / first[1]
-        table.add(label, *(f"{error:.1e}" for error in upper[-3:]), f"{lower[-1]:.1e}", f"{clock.seconds:.1f}")
+        table.add(
+            label, *(f"{error:.1e}" for error in upper[-3:]), f"{lower[-1]:.1e}", f"{clock.seconds:.1f}"
+        )
         table.figures[label] = upper, lower
-        for pair, is_shown in (((0, 1), method == "pbgd"), ((2, 3), method != "pbgd" or " 1 times" in label)):
+        for pair, is_shown in (
+            ((0, 1), method == "pbgd"),
+            ((2, 3), method != "pbgd" or " 1 times" in label),
+        ):
             if is_shown:
                 for axis, values in zip(axes[list(pair)], (upper, lower), strict=True):
                     curve(axis, place, counts, np.clip(values, None, 1e6), label, marker=".")
-    for axis, title in zip(axes, ("(a) upper, steps", "(b) lower, steps", "(c) upper, methods", "(d) lower, methods"), strict=True):
+    for axis, title in zip(
+        axes,
+        ("(a) upper, steps", "(b) lower, steps", "(c) upper, methods", "(d) lower, methods"),
+        strict=True,
+    ):
         axis.set(title=title, xscale="log", yscale="log", xlabel="iterations $K$")
         legend(axis)
     axes[0].set_ylabel("error, relative to the start")

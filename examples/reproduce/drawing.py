@@ -17,7 +17,9 @@ COLOURS = (BLUE, RED, GREEN, BLACK, PINK, ORANGE, SKY, "#666666", YELLOW)
 STYLES = ("-", "--", "-.", ":", "-", "--", "-.", ":", "-")
 
 
-def panels(n_columns: int, n_rows: int = 1, width: float = 3.6, height: float = 3.1) -> tuple[Figure, Any]:
+def panels(
+    n_columns: int, n_rows: int = 1, width: float = 3.6, height: float = 3.1
+) -> tuple[Figure, Any]:
     """A figure with a row of panels, or several rows; the axes as a flat list."""
     figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
     axes = np.ravel(figure.subplots(n_rows, n_columns))
@@ -39,7 +41,9 @@ def legend(axis: Axes, **where: Any) -> None:
     axis.legend(frameon=False, fontsize=7.5, **where)
 
 
-def surface(axis: Axes, u: np.ndarray, v: np.ndarray, values: np.ndarray, title: str, **labels: str) -> None:
+def surface(
+    axis: Axes, u: np.ndarray, v: np.ndarray, values: np.ndarray, title: str, **labels: str
+) -> None:
     """Level lines of values over a grid, closer together where they are low."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     levels = low + (high - low) * np.linspace(0, 1, 22) ** 2

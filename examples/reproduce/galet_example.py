@@ -13,7 +13,8 @@ from .drawing import RED, curve, legend, panels
 from .paths import path
 from .table import Table
 
-# Appendix G: alpha = 0.3, beta = 1, N = 1, rho = 0.1, T = 1, K = 30. The paper does not print its starts.
+# Appendix G: alpha = 0.3, beta = 1, N = 1, rho = 0.1, T = 1, K = 30. The paper does not print its
+# starts.
 DEFAULT: dict[str, Any] = {
     "step_x": 0.3, "step_y": 1.0, "inner_steps": 1, "step_shadow": 0.1, "shadow_steps": 1,
 }  # fmt: skip
@@ -23,7 +24,9 @@ STARTS = {"(3; 1, 1)": (3.0, (1.0, 1.0)), "(-2; 2, -3)": (-2.0, (2.0, -3.0))}
 def run(
     start: tuple[float, tuple[float, float]], n_steps: int, *, keeps_shadow: bool = False, **changed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """x and y of every iterate; without ``keeps_shadow`` as printed, with w = 0 at the start of every inner loop."""
+    """x and y of every iterate; without ``keeps_shadow`` as printed, with w = 0 at the start of every
+    inner loop.
+    """
     x, y = path(
         flat_lower(), "galet", {"x": start[0], "y": start[1]}, max_steps=n_steps,
         restart=not keeps_shadow, **{**DEFAULT, **changed},
@@ -52,7 +55,9 @@ def scores(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figure_1(data: Path | None = None, *, quick: bool = False) -> Table:
-    """Two starts: the gap (46) and R of (8) vanish, the KKT score of the value-function form does not."""
+    """Two starts: the gap (46) and R of (8) vanish, the KKT score of the value-function form does
+    not.
+    """
     n_steps = 40 if quick else 100
     table = Table(
         f"Figure 1 of the GALET paper: Example 1, T = 50, {n_steps} iterations",
@@ -79,15 +84,18 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
     """The update (12b) of w against the shortcut (15), which strongly convex lower levels allow."""
     n_steps = 20 if quick else 60
     table = Table(
-        "Figure 3 of the GALET paper: (12b) against (15)", ("update of w", "T", "rho", "gap (46) at the end")
+        "Figure 3 of the GALET paper: (12b) against (15)",
+        ("update of w", "T", "rho", "gap (46) at the end"),
     )
     table.picture, (axis,) = panels(1, width=4.6)
-    start = STARTS["(3; 1, 1)"]
+    start = STARTS["(-2; 2, -3)"]
     for place, (name, changed) in enumerate(
         {
-            "(12b)": {"shadow_steps": 50},
-            "(15), T = 50": {"shadow_steps": 50, "shortcut": True},
-            "(15), T = 5": {"shadow_steps": 5, "shortcut": True},
+            "(12b), ρ = 0.1": {"shadow_steps": 50, "step_shadow": 0.1},
+            "(12b), ρ = 0.5": {"shadow_steps": 50, "step_shadow": 0.5},
+            "(15), ρ = 0.1": {"shadow_steps": 50, "step_shadow": 0.1, "shortcut": True},
+            "(15), ρ = 0.5": {"shadow_steps": 50, "step_shadow": 0.5, "shortcut": True},
+            "(15), ρ = 0.1, T = 5": {"shadow_steps": 5, "step_shadow": 0.1, "shortcut": True},
         }.items()
     ):
         x, y = run(start, n_steps, **changed)
@@ -95,7 +103,7 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
             distances = gap(x, y)
         curve(axis, place, np.arange(len(x)), np.minimum(distances, 1e6), name)
         last = distances[np.isfinite(distances)][-1]
-        table.add(name, changed["shadow_steps"], 0.1, f"{last:.1e}")
+        table.add(name, changed["shadow_steps"], changed["step_shadow"], f"{last:.1e}")
         table.figures[name] = float(last)
     axis.set(title="distance (46) to the global solutions", xlabel="iteration $k$", yscale="log")
     legend(axis)
@@ -103,8 +111,10 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
 
 
 def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
-    """Trajectories over the paper's grid, with w = 0 at the start of every inner loop as printed, and with w kept."""
-    n_steps = 30 if quick else 300
+    """Trajectories over the paper's grid, with w = 0 at the start of every inner loop as printed, and
+    with w kept.
+    """
+    n_steps = 30 if quick else 120
     table = Table(
         f"Figure 4 of the GALET paper: gap (46) after 30 and {n_steps} iterations",
         ("settings", "printed, 30", f"printed, {n_steps}", "w kept, 30", f"w kept, {n_steps}"),
@@ -121,7 +131,7 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
         ],
     }
     if quick:
-        groups = {name: group[:2] for name, group in groups.items()}
+        groups = {name: group[1:2] for name, group in groups.items()}
     symbols = {
         "step_x": "α", "shadow_steps": "T", "step_shadow": "ρ", "inner_steps": "N", "step_y": "β",
     }  # fmt: skip
@@ -134,7 +144,16 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
                     distances = gap(x, y)
                 axis = axes[column + 3 * row]
                 near = (np.abs(x[:31]) < 5) & (np.abs(y[:31, 0]) < 5)
-                curve(axis, place, x[:31][near], y[:31, 0][near], label, marker=".", markersize=3, linewidth=0.9)
+                curve(
+                    axis,
+                    place,
+                    x[:31][near],
+                    y[:31, 0][near],
+                    label,
+                    marker=".",
+                    markersize=3,
+                    linewidth=0.9,
+                )
                 ends = [distances[min(k, len(x) - 1)] for k in (30, n_steps)]
                 cells += [f"{end:.1e}" if np.isfinite(end) else "diverges" for end in ends]
                 table.figures[label, keeps_shadow] = ends

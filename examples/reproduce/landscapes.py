@@ -1,4 +1,6 @@
-"""Figures 1, 2, 5 and 6 of the paper on global optimality, and Figure 6 of the GALET paper: landscapes."""
+"""Figures 1, 2, 5 and 6 of the paper on global optimality, and Figure 6 of the GALET paper:
+landscapes.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def figure_2(data: Path | None = None, *, quick: bool = False) -> Table:
         ("gamma", "iterations", "W1 W2 at the end", "least product of the penalty", "f there"),
     )
     table.picture, axes = panels(4, width=3.4)
-    line = np.linspace(-2.5, 2.5, 81 if quick else 201)
+    line = np.linspace(-3.2, 3.2, 81 if quick else 201)
     first, second = np.meshgrid(line, line)
     # Two samples: the training label asks for W1 W2 = 1, the validation label for 1.5.
     F = np.where(np.abs(line) < 1e-12, 0.5 * 1.5**2, 0.5 * 0.5**2)
@@ -92,18 +94,27 @@ def figure_2(data: Path | None = None, *, quick: bool = False) -> Table:
     )
     for axis, gamma in zip(axes[1:], (0.1, 1.0, 50.0), strict=True):
         values = 0.5 * (1.5 - first * second) ** 2 + gamma / 2 * (1 - first * second) ** 2
-        surface(axis, first, second, np.minimum(values, np.quantile(values, 0.7)), "", x="$W_1$", y="$W_2$")
+        surface(
+            axis, first, second, np.minimum(values, np.quantile(values, 0.7)), "", x="$W_1$", y="$W_2$"
+        )
         axis.set_title(rf"$L_\gamma$, $\gamma = {gamma:g}$")
-        n_steps = 30 if quick else 200
+        n_steps = 30 if quick else 1500
         way_1, way_2 = path(
-            problem, "pbgd", {"W1": 0.2, "W2": -1.5}, penalty=gamma, step_x=0.1 / (1 + gamma),
-            step_y=0.2, inner_steps=5, restart=True, stop_at=0.0, max_steps=n_steps,
+            problem, "pbgd", {"W1": 0.2, "W2": -1.5}, penalty=gamma, step_x=0.05 / (1 + gamma),
+            step_y=0.4, inner_steps=300, restart=True, stop_at=0.0, max_steps=n_steps,
         )  # fmt: skip
         axis.plot(way_1[:, 0], way_2[:, 0], color=BLACK, linewidth=1.4)
         axis.plot(way_1[0, 0], way_2[0, 0], "s", color=ORANGE, markersize=5)
         axis.plot(way_1[-1, 0], way_2[-1, 0], "*", color=RED, markersize=9)
+        axis.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2))
         product, best = float(way_1[-1, 0] * way_2[-1, 0]), (1.5 + gamma) / (1 + gamma)
-        table.add(f"{gamma:g}", len(way_1) - 1, f"{product:.5f}", f"{best:.5f}", f"{0.5 * (1.5 - product) ** 2:.5f}")
+        table.add(
+            f"{gamma:g}",
+            len(way_1) - 1,
+            f"{product:.5f}",
+            f"{best:.5f}",
+            f"{0.5 * (1.5 - product) ** 2:.5f}",
+        )
         table.figures[gamma] = product, best
     return table
 
@@ -153,11 +164,16 @@ def figure_6(data: Path | None = None, *, quick: bool = False) -> Table:
         rest = a - amplitude * np.sin(b)
         return float(np.hypot(rest + gamma * (a - b), -amplitude * rest * np.cos(b) - gamma * (a - b)))
 
-    table.add("Example 2, slope of L at the paper's (2γπ/(1+γ), 2π), sin(v) as printed", f"{slope_2(1.0):.3g}")
+    table.add(
+        "Example 2, slope of L at the paper's (2γπ/(1+γ), 2π), sin(v) as printed", f"{slope_2(1.0):.3g}"
+    )
     table.add("the same with 2 sin(v), as in the paper's proof", f"{slope_2(2.0):.3g}")
     table.add("Example 3, slope in u at (-(4+8γ)/(4γ+1), 2, 0)", f"{slope_3(saddle, gamma):.1e}")
     value = 0.5 * (saddle[0] / 2 + 2) ** 2 + gamma / 2 * (saddle[0] + 2) ** 2
-    table.add("L there (paper: (8γ²+2)/(4γ+1)²)", f"{value:.4f} ({(8 * gamma**2 + 2) / (4 * gamma + 1) ** 2:.4f})")
+    table.add(
+        "L there (paper: (8γ²+2)/(4γ+1)²)",
+        f"{value:.4f} ({(8 * gamma**2 + 2) / (4 * gamma + 1) ** 2:.4f})",
+    )
     table.figures.update(slope_3=slope_3(saddle, gamma), slope_2=slope_2(1.0), value=value)
     return table
 
@@ -181,6 +197,6 @@ def galet_figure_6(data: Path | None = None, *, quick: bool = False) -> Table:
     inside = g > 1e-12
     slope = (1 + y1 - np.sin(y2)) ** 2 * (1 + np.cos(y2) ** 2)
     constant = (slope[inside] / (2 * g[inside])).min()
-    table.add("least |grad_y g|^2 / (2 g) over the grid (PL constant)", f"{constant:.4f}")
+    table.add("least ‖∇_y g‖² / (2 g) over the grid (PL constant)", f"{constant:.4f}")
     table.figures.update(polyak=float(constant))
     return table

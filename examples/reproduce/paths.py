@@ -12,7 +12,9 @@ import blomodel as bm
 
 
 def place(problem: bm.BilevelProblem, start: Mapping[str, Any]) -> None:
-    """Set the variables named in ``start``; the others have no value, so that the method begins its own way."""
+    """Set the variables named in ``start``; the others have no value, so that the method begins its
+    own way.
+    """
     for variable in problem.variables():
         value = start.get(variable.name())
         variable.value = None if value is None else np.reshape(value, variable.shape, order="F")
@@ -54,3 +56,8 @@ def iterates(
     return [
         dict(solved(problem, method, start, max_steps=count, **settings).iterate) for count in counts
     ]
+
+
+def is_there(method: str) -> bool:
+    """Whether the library has the method, and its packages are installed."""
+    return method in {info.name for info in bm.methods()}

@@ -18,7 +18,10 @@ from .table import Table
 
 def figure_1(data: Path | None = None, *, quick: bool = False) -> Table:
     """f = y, g = (x - y)^2: phi has kinks where constraints of y begin to press."""
-    table = Table("Figure 1 of the ALT-PBGD paper: kinks of phi", ("Y(x)", "x", "slope left", "slope right", "paper"))
+    table = Table(
+        "Figure 1 of the ALT-PBGD paper: kinks of phi",
+        ("Y(x)", "x", "slope left", "slope right", "paper"),
+    )
     table.picture, (axis,) = panels(1, width=4.6)
     line, step = np.linspace(-1, 1, 41), 1e-4
     for place, (label, rows, kinks, paper) in enumerate(
@@ -56,7 +59,10 @@ def answer_3(x: float, gamma: float = np.inf) -> float:
     """Minimiser over [0, 3] of g, or of f / gamma + g."""
     weight = 0.0 if np.isinf(gamma) else 1 / gamma
     found = minimize_scalar(
-        lambda y: lower_3(x, y) + weight * upper_3(x, y), bounds=(0, 3), method="bounded", options={"xatol": 1e-11}
+        lambda y: lower_3(x, y) + weight * upper_3(x, y),
+        bounds=(0, 3),
+        method="bounded",
+        options={"xatol": 1e-11},
     )
     return float(found.x)
 
@@ -72,7 +78,11 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
     line = np.linspace(0.05, 2.9, 30 if quick else 100)
     table = Table(
         "Figure 3 of the ALT-PBGD paper: Example 3",
-        ("gamma", "steepest change of grad F_gamma over x", "largest spread over y of grad_x of the joint penalty"),
+        (
+            "gamma",
+            "steepest change of grad F_gamma over x",
+            "largest spread over y of grad_x of the joint penalty",
+        ),
     )
     table.picture, (axis,) = panels(1, width=5.4, height=3.4)
     for place, gamma in enumerate((5.0, 10.0, 20.0)):
@@ -85,7 +95,11 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
         joint = np.array(
             [
                 slope_x(upper_3, line, np.clip(answers + shift, 0, 3))
-                + gamma * (slope_x(lower_3, line, np.clip(answers + shift, 0, 3)) - slope_x(lower_3, line, answers))
+                + gamma
+                * (
+                    slope_x(lower_3, line, np.clip(answers + shift, 0, 3))
+                    - slope_x(lower_3, line, answers)
+                )
                 for shift in near
             ]
         )
@@ -96,7 +110,11 @@ def figure_3(data: Path | None = None, *, quick: bool = False) -> Table:
         spread = (joint.max(axis=0) - joint.min(axis=0)).max()
         table.add(f"{gamma:g}", f"{steepest:.2f}", f"{spread:.2f}")
         table.figures[gamma] = steepest, spread
-    axis.set(title=r"dots: $\nabla_x \tilde F_\gamma(x, y)$ for $y$ within 0.3 of $y^*(x)$", xlabel="$x$", ylim=(-30, 40))
+    axis.set(
+        title=r"dots: $\nabla_x \tilde F_\gamma(x, y)$ for $y$ within 0.3 of $y^*(x)$",
+        xlabel="$x$",
+        ylim=(-30, 40),
+    )
     legend(axis, loc="upper left")
     return table
 
@@ -109,30 +127,58 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [1 <= x, x <= 3], lower)
     table = Table(
         "Figure 4 of the ALT-PBGD paper: the implicit gradient on the unit ball",
-        ("x", "y*(x)", "‖y*‖", "(y*(x + r) - y*(x)) / r", "by the KKT conditions", "difference"),
+        (
+            "x",
+            "y*(x)",
+            "‖y*‖",
+            "(y*(x + r) - y*(x)) / r",
+            "by the KKT conditions",
+            "difference",
+            "(15) as printed",
+        ),
     )
-    table.picture, (axis,) = panels(1, width=3.9, height=3.6)
+    table.picture, (whole, axis) = panels(2, width=3.9, height=3.6)
     angle = np.linspace(0, 2 * np.pi, 200)
-    axis.plot(np.cos(angle), np.sin(angle), color=BLACK, linewidth=0.8)
+    for panel in (whole, axis):
+        panel.plot(np.cos(angle), np.sin(angle), color=BLACK, linewidth=0.8)
     line = np.linspace(1, 3, 5 if quick else 13)
     answers = np.array([ball_answer(at) for at in line])
     library = np.array([problem.answer(at).y for at in line[:3]])
-    axis.plot(*answers.T, "*", color=ORANGE, markersize=8, label="$y^*(x)$, $x$ from 1 to 3")
-    for at, here in zip(line[:: max(1, len(line) // 4)], answers[:: max(1, len(line) // 4)], strict=True):
+    for panel in (whole, axis):
+        panel.plot(*answers.T, "*", color=ORANGE, markersize=8, label="$y^*(x)$, $x$ from 1 to 3")
+    for at, here in zip(
+        line[:: max(1, len(line) // 4)], answers[:: max(1, len(line) // 4)], strict=True
+    ):
         step = 1e-6
         numeric = (ball_answer(at + step) - here) / step
         exact = ball_derivative(at, here)
-        axis.annotate("", here + 0.6 * exact, here, arrowprops={"arrowstyle": "->", "color": BLUE})
-        axis.annotate("", here + 0.35 * free_derivative(at, here), here, arrowprops={"arrowstyle": "->", "color": RED})
-        cells = (f"({v[0]:.4f}, {v[1]:.4f})" for v in (here, numeric, exact))
-        first, second, third = cells
-        table.add(f"{at:g}", first, f"{np.linalg.norm(here):.6f}", second, third, f"{np.abs(numeric - exact).max():.1e}")
+        axis.annotate("", here + 0.5 * exact, here, arrowprops={"arrowstyle": "->", "color": BLUE})
+        axis.annotate(
+            "",
+            here + 0.3 * free_derivative(at, here),
+            here,
+            arrowprops={"arrowstyle": "->", "color": RED},
+        )
+        cells = (f"({v[0]:.4f}, {v[1]:.4f})" for v in (here, numeric, exact, printed_15(at, here)))
+        first, second, third, fourth = cells
+        table.add(
+            f"{at:g}",
+            first,
+            f"{np.linalg.norm(here):.6f}",
+            second,
+            third,
+            f"{np.abs(numeric - exact).max():.1e}",
+            fourth,
+        )
         table.figures[float(at)] = float(np.abs(numeric - exact).max())
     table.figures["library"] = float(np.abs(library - answers[:3]).max())
-    table.remarks.append(f"The library's answers differ from those by hand by at most {table.figures['library']:.1e}.")
+    table.remarks.append(
+        f"The library's answers differ from those by hand by at most {table.figures['library']:.1e}."
+    )
     axis.plot([], [], color=BLUE, label="$D_d y^*(x)$, $d = 1$")
     axis.plot([], [], color=RED, label=r"$-\nabla_{yy}^{-1}\nabla_{yx} g$, not projected")
-    axis.set(title=r"unit ball, $g = x y_1 + (1 + x) y_2^2 - y_2$", aspect="equal", xlim=(-1.5, 0.8), ylim=(-0.4, 0.9))
+    whole.set(title=r"unit ball, $g = x y_1 + (1 + x) y_2^2 - y_2$", aspect="equal")
+    axis.set(title="the same, closer", aspect="equal", xlim=(-1.1, -0.85), ylim=(0.0, 0.25))
     legend(axis, loc="lower right")
     return table
 
@@ -141,8 +187,10 @@ def ball_answer(x: float) -> np.ndarray:
     """The minimiser on the unit circle's left half: g falls in y_1, so that the ball always presses."""
     found = minimize_scalar(
         lambda t: x * np.cos(t) + (1 + x) * np.sin(t) ** 2 - np.sin(t),
-        bounds=(np.pi / 2, 3 * np.pi / 2), method="bounded", options={"xatol": 1e-13},
-    )  # fmt: skip
+        bounds=(np.pi / 2, 3 * np.pi / 2),
+        method="bounded",
+        options={"xatol": 1e-13},
+    )
     for _ in range(3):  # Newton's method: bounded search knows half of the digits only
         t = found.x
         slope = -x * np.sin(t) + 2 * (1 + x) * np.sin(t) * np.cos(t) - np.cos(t)
@@ -152,13 +200,22 @@ def ball_answer(x: float) -> np.ndarray:
 
 
 def ball_derivative(x: float, y: np.ndarray) -> np.ndarray:
-    """(15) with the curvature of the ball: (g_yy + 2 m I) d + 2 n y = -g_yx and y'd = 0, m the multiplier."""
+    """(15) with the curvature of the ball: (g_yy + 2 m I) d + 2 n y = -g_yx and y'd = 0, m the
+    multiplier.
+    """
     slope = np.array([x, 2 * (1 + x) * y[1] - 1])
     multiplier = -slope @ y / 2
     matrix = np.zeros((3, 3))
     matrix[:2, :2] = np.diag([0.0, 2 * (1 + x)]) + 2 * multiplier * np.eye(2)
     matrix[:2, 2] = matrix[2, :2] = 2 * y
     return np.linalg.solve(matrix, [-1.0, -2 * y[1], 0.0])[:2]
+
+
+def printed_15(x: float, y: np.ndarray) -> np.ndarray:
+    """(15) as printed: projected onto the critical cone, here a line, in the norm of g_yy alone."""
+    tangent = np.array([-y[1], y[0]])
+    hessian = np.diag([0.0, 2 * (1 + x)])
+    return -tangent * (tangent @ np.array([1.0, 2 * y[1]])) / (tangent @ hessian @ tangent)
 
 
 def free_derivative(x: float, y: np.ndarray) -> np.ndarray:
@@ -178,17 +235,29 @@ def figure_9(data: Path | None = None, *, quick: bool = False) -> Table:
     for column, step in enumerate((0.01, 0.1)):
         for place, method in enumerate(("alt-pbgd", "jnt-pbgd")):
             history = solved(
-                example_3(), method, {"x": 0.0, "y": 0.0}, penalty=10.0, step_x=step, inner_steps=10,
-                step_y=0.1, max_steps=n_steps, history_every=1, tolerance=1e-12,
-            ).history  # fmt: skip
+                example_3(),
+                method,
+                {"x": 0.0, "y": 0.0},
+                penalty=10.0,
+                step_x=step,
+                inner_steps=10,
+                step_y=0.1,
+                max_steps=n_steps,
+                history_every=1,
+                tolerance=1e-12,
+            ).history
             x = np.append(0.0, history["x"][:, 0])
             curve(axes[column], place, np.arange(len(x)), x, method.upper(), marker=".", markersize=4)
             table.add(
-                method, step, *(f"{x[min(k, len(x) - 1)]:.4f}" for k in (1, 5, 10, n_steps)),
+                method,
+                step,
+                *(f"{x[min(k, len(x) - 1)]:.4f}" for k in (1, 5, 10, n_steps)),
                 paper.get((method, step), "converges"),
-            )  # fmt: skip
+            )
             table.figures[method, step] = x
-        axes[column].set(title=rf"step $\eta = {step:g}$", xlabel="iteration $t$", ylabel="$x_t$", ylim=(-0.1, 3.1))
+        axes[column].set(
+            title=rf"step $\eta = {step:g}$", xlabel="iteration $t$", ylabel="$x_t$", ylim=(-0.1, 3.1)
+        )
         legend(axes[column])
     return table
 
@@ -202,16 +271,25 @@ def figure_10(data: Path | None = None, *, quick: bool = False) -> Table:
     )
     table.picture, axes = panels(2, width=4.2)
     for axis, start in zip(axes, (0.0, 3.0), strict=True):
-        for place, (gamma, step) in enumerate(((10.0, 0.01), (10.0, 0.05), (100.0, 0.001), (100.0, 0.05))):
+        for place, (gamma, step) in enumerate(
+            ((10.0, 0.01), (10.0, 0.05), (100.0, 0.001), (100.0, 0.05))
+        ):
             history = solved(
-                example_4(), "blocc", {"x": start, "y": start}, penalty=gamma, step_x=step,
-                max_steps=n_steps, history_every=1,
-            ).history  # fmt: skip
+                example_4(),
+                "blocc",
+                {"x": start, "y": start},
+                penalty=gamma,
+                step_x=step,
+                max_steps=n_steps,
+                history_every=1,
+            ).history
             x = np.append(start, history["x"][:, 0])
             curve(axis, place, np.arange(len(x)), x, rf"$\gamma = {gamma:g}$, $\eta = {step:g}$")
             settled = int(np.argmax(np.abs(x - x[-1]) < 1e-3))
             table.add(f"{start:g}", f"{gamma:g}", f"{step:g}", settled, f"{x[-1]:.4f}", "0.3007")
             table.figures[start, gamma, step] = settled, float(x[-1])
-        axis.set(title=f"from $x_0 = {start:g}$", xlabel="iteration $t$", ylabel="$x_t$", xscale="symlog")
+        axis.set(
+            title=f"from $x_0 = {start:g}$", xlabel="iteration $t$", ylabel="$x_t$", xscale="symlog"
+        )
         legend(axis)
     return table
