@@ -65,7 +65,7 @@ def error_on(x: np.ndarray, y: np.ndarray, samples: Data) -> float:
 def table_4(data: Path | None = None, *, quick: bool = False) -> Table:
     """Test errors of the methods over several draws of the test samples."""
     seeds = range(1 if quick else 3)
-    n_steps = 50 if quick else 150
+    n_steps = 100 if quick else 150
     table = Table(
         f"Table 4 of the ALT-PBGD paper, on scikit-learn's diabetes data: {len(seeds)} draws",
         ("method", "test MSE", "upper MSE", "iterations", "CPU seconds", "paper on NLSY: MSE, time"),
