@@ -27,7 +27,7 @@ def priced(name: str = "t") -> bm.BilevelProblem:
 def data_of(path: Path) -> dict:
     found = re.search(r"const DATA = (\{.*?\});\n", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert found is not None
-    return json.loads(found[1].replace("<\\/", "</"))
+    return json.loads(found[1])
 
 
 @pytest.fixture(scope="module")
