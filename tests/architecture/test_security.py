@@ -49,8 +49,9 @@ def test_nothing_that_is_read_is_executed() -> None:
 def test_what_is_forbidden_is_found(tmp_path: Path, monkeypatch) -> None:
     wrong = tmp_path / "wrong.py"
     lines = [
-        "import pickle", "eval('1')", "exec('x = 1')", "np.load(path)", "np.load(path, allow_pickle=True)",
-        "subprocess.run(words, shell=True)", "joblib.load(path)", "__import__('os')", "compile('1', '', 'eval')",
+        "import pickle", "eval('1')", "exec('x = 1')", "np.load(path)",
+        "np.load(path, allow_pickle=True)", "subprocess.run(words, shell=True)", "joblib.load(path)",
+        "__import__('os')", "compile('1', '', 'eval')",
     ]  # fmt: skip
     wrong.write_text("\n".join(lines))
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)

@@ -22,12 +22,12 @@ SCRIPTS = [
     f"</script><script>{MARK}</script>",
     f'<img src=x onerror="{MARK}">',
     f'"><svg onload="{MARK}">',
-    f"'><svg onload=\"{MARK}\">",
+    f'\'><svg onload="{MARK}">',
     f"<!--<script>{MARK}//",
     f"--><script>{MARK}</script>",
     f"]]><script>{MARK}</script>",
     f"</style></title></textarea></math></svg><script>{MARK}</script>",
-    f"${{x_name}}<iframe srcdoc=\"<script>parent.{MARK}</script>\">",
+    f'${{x_name}}<iframe srcdoc="<script>parent.{MARK}</script>">',
     f"$$</span><script>{MARK}</script>$$",
 ]
 ODD = [
@@ -54,7 +54,13 @@ def named(names: list[str]) -> bm.BilevelProblem:
 def views(problem: bm.BilevelProblem) -> list[str]:
     """All that a notebook may put into its page as it is."""
     shown = []
-    for part in (problem, problem.solution, problem.certificate, problem.explain(), problem.followers[0]):
+    for part in (
+        problem,
+        problem.solution,
+        problem.certificate,
+        problem.explain(),
+        problem.followers[0],
+    ):
         for view in ("_repr_html_", "_repr_latex_", "_repr_markdown_"):
             if hasattr(part, view):
                 shown.append(str(getattr(part, view)()))

@@ -81,7 +81,9 @@ def test_all_units(seed, what, power):
     check(seed, unit=what, size=10.0**power)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 20))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 20))]
+)
 @pytest.mark.parametrize("which", ["shift_x", "shift_y"])
 def test_other_origins(seed, which):
     check(seed, **{which: FAR if which == "shift_y" else -FAR})
