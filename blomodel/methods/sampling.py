@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from blomodel.basics.alarm import enter_shelter, leave_shelter
 from blomodel.methods.requirements.needs import few_upper_variables
 from blomodel.methods.run.capabilities import EVERYTHING, Assumption, Capability, Extra
 from blomodel.methods.run.registry import Need, method, setting
@@ -232,8 +233,12 @@ class TreeParzenSearch:
 @contextmanager
 def _quiet_optuna() -> Iterator[Any]:
     """Optuna, which tells of every study on the standard error stream otherwise."""
-    import optuna
-
+    enter_shelter()  # an import that a time limit stops half-way can never be done again
+    try:
+        import optuna
+        import optuna.samplers
+    finally:
+        leave_shelter()
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -1,5 +1,8 @@
 """Grid and random search: the best of the points looked at."""
 
+import subprocess
+import sys
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -101,3 +104,15 @@ def test_tpe_passes_over_x_without_answers():
     problem = bm.BilevelProblem(cp.Minimize(x), [-2 <= x, x <= 2], lower)
     problem.solve(method="tpe", n_points=60)
     assert 0.5 - 1e-6 <= x.value < 0.7
+
+
+def test_a_time_limit_does_not_break_the_import_of_optuna():
+    pytest.importorskip("optuna")
+    code = (
+        "from blomodel.problems.meha_paper import lasso\n"
+        "problem = lasso(2)\n"
+        "problem.solve(method='tpe', time_limit=0.01)\n"
+        "problem.solve(method='tpe', n_points=5)\n"
+        "assert problem.solution.iterations == 5\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
