@@ -24,7 +24,7 @@ _POOL: dict[tuple[Any, ...], list[weakref.ref[np.ndarray]]] = {}
 
 def is_large(values: np.ndarray) -> bool:
     """Whether an array is worth being kept once and read where it lies."""
-    return not config.DISABLE_JIT and not limits.COPIED_CONSTANT.allows(values.size)
+    return not getattr(config, "DISABLE_JIT", False) and not limits.COPIED_CONSTANT.allows(values.size)
 
 
 def is_on_disk(values: Any) -> bool:

@@ -163,7 +163,7 @@ def solve_problem(
         settings=stated_settings,
         **_findings(problem, run, outcome),
     )
-    given = {"tolerance": tolerance, "optimality_gap": optimality_gap, "seed": seed}
+    given: dict[str, Any] = {"tolerance": tolerance, "optimality_gap": optimality_gap, "seed": seed}
     given["history_every"] = history_every
     state = state_of(run, method, given, settings)
     if state is not None:

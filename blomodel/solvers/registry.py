@@ -52,7 +52,7 @@ class InnerSolver(ABC):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "solve" in vars(cls):
-            cls.solve = surviving(vars(cls)["solve"])  # type: ignore[method-assign]
+            cls.solve = surviving(vars(cls)["solve"])  # type: ignore[method-assign,assignment]
 
     @abstractmethod
     def solve(self, question: Any) -> Answer:

@@ -98,7 +98,8 @@ def shared_directions(
     sizes = {"w": moves.N_WEIGHTS, **points}
     place = dict(zip(sizes, map(int, np.cumsum([0, *sizes.values()])), strict=False))
     top = sum(sizes.values())
-    compiled, rest, kept = [], [], []
+    compiled, rest = [], []
+    kept: list[Any] = []
     products = _Products()
     for parts, order in wanted:
         names = ("w", *order)
