@@ -20,10 +20,10 @@ def watched_gap(run: Run, count: int) -> dict[str, float]:
     count : int
         Iterations since the last step.
     """
-    if not limits.FEW_LOOKS.allows(run.model.g.n_products):
-        return {}
     done = run.iterations + count
     if run.watched is None or done < run.next_gap:
+        return {}
+    if not limits.FEW_LOOKS.allows(run.model.g.n_products):
         return {}
     run.next_gap, model = math.ceil(1.25 * done), run.model
     if not limits.MEASURED_GAP.allows(model.lower_size) or not model.is_convex_below:
