@@ -1,4 +1,4 @@
-"""Random problems against brute force: ``python tests/fuzz --first 0 --count 2000 --file fuzz.jsonl``.
+"""Random problems against brute force: ``python tests/fuzz --first 0 --count 5000 --file fuzz.jsonl``.
 
 The file keeps a line for each model, so that a run can be made in pieces: models that it holds are not
 solved again. ``--seconds`` ends a piece early, ``--table`` only prints what the file holds.
@@ -24,7 +24,7 @@ HANG = 150.0  # seconds after which the process ends with a traceback
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--file", type=Path, default=Path("fuzz.jsonl"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--effort", default="normal")

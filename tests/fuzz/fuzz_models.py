@@ -386,8 +386,49 @@ CLASSES = {
 ORDER = [kind for kind, (_, count) in CLASSES.items() for _ in range(count // 50)]
 
 
+def degenerate(draw, kind, seed):
+    """Rows that say nothing or the same again, variables that are fixed, large constants."""
+    model = plain(draw, str(draw.choice(["lp", "qp", "ties", "convex"])), seed)
+    each = model.followers[0]
+    rows, f, g = list(each.rows), model.f, each.g
+    for case in draw.choice(6, 2, replace=False):
+        if case == 0:  # the same rows in other units
+            rows += [lambda x, y, o, row=row: 1e3 * row(x, y, o) for row in each.rows]
+        elif case == 1:  # 0 <= 0 and 0 <= 1
+            rows += [lambda x, y, o: 0 * y[0], lambda x, y, o: 0 * (y[0] + x[0]) - 1]
+        elif case == 2 and each.is_quadratic:  # an answer that is known
+            k = int(draw.integers(len(each.low)))
+            each.low[k] = each.high[k] = (each.low[k] + each.high[k]) / 2
+        elif case == 3:
+            model.f = lambda x, y, o: f(x, y, o) + 1e3
+        elif case == 4:
+            each.g = lambda x, y, o: g(x, y, o) - 1e3
+        elif case == 5:  # a bound as a row
+            top = each.high[0]
+            rows += [lambda x, y, o, top=top: y[0] - top]
+    each.rows = rows
+    return replace(model, kind=kind)
+
+
+def with_attributes(draw, kind, seed):
+    """Bounds by attributes of variables, and variables that are columns."""
+    model = plain(draw, str(draw.choice(["lp", "qp", "convex", "nonconvex"])), seed)
+    for part in (model, *model.followers):
+        part.high = part.high - part.low
+        part.low = np.zeros(len(part.low))
+    return replace(model, kind=kind, style=int(draw.choice([4, 5])))
+
+
+# From here on every fifth model is of a further class; those before keep their numbers.
+FURTHER_FROM = 10_000
+FURTHER = {"degenerate": degenerate, "attributes": with_attributes}
+
+
 def draw_model(seed: int) -> Model:
     """The model of this number; the classes take turns."""
+    if seed >= FURTHER_FROM and seed % 5 == 0:
+        kind = [*FURTHER][seed // 5 % len(FURTHER)]
+        return FURTHER[kind](np.random.default_rng([2026, seed]), kind, seed)
     kind = ORDER[seed % len(ORDER)]
     make, _ = CLASSES[kind]
     return make(np.random.default_rng([2026, seed]), kind, seed)
@@ -402,6 +443,11 @@ def variable(low, high, whole, name, style):
     if whole.any() and not whole.all():
         parts = [cp.Variable(name=f"{name}{i}", integer=bool(whole[i])) for i in range(n)]
         z, own = cp.hstack(parts), parts
+    elif style in (4, 5) and np.all(low == 0) and np.all(np.isfinite(high)) and not whole.any():
+        # As users also write it: signs as attributes, a column in the place of a vector.
+        z_ = cp.Variable((n, 1) if style == 5 else n, name=name, nonneg=True)
+        z = cp.reshape(z_, (n,), order="F") if style == 5 else z_
+        return z, [z_], [z <= high]
     elif style == 1 and np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
         z = cp.Variable(n, name=name, bounds=[low, high], integer=bool(whole.any()))
         return z, [z], []

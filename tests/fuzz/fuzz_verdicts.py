@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from fuzz_judge import best_answers, is_confirmed, lower_gaps, search, values
+from fuzz_judge import best_answers, exact_value, is_confirmed, lower_gaps, search, values
 from fuzz_models import Model, Numbers, draw_model, state
 
 import blomodel as bm
@@ -95,6 +95,12 @@ def judge_point(model: Model, record: dict, x, y, certificate) -> None:
     if gain < -WORSE * (1 / unit + abs(best)):
         record["better by"] = -gain
     if (is_false_bound or is_false_optimum) and is_confirmed(model, best_x, best_y):
+        # An alarm counts only if it stands with lower answers that are exact.
+        exact = exact_value(model, best_x, best_y)
+        is_false_bound &= record["bound"] > exact + slack
+        is_false_optimum &= (
+            value - exact > 1.2 * certificate.optimality_gap * (1 / unit + abs(value)) + slack
+        )
         point = f"best {best} at x = {best_x.tolist()}, y = {best_y.tolist()}"
         if is_false_bound:
             faults.append(f"false bound {record['bound']}: {point}")

@@ -1,4 +1,4 @@
-"""The first random problems of every class against brute force; ``python tests/fuzz`` runs all 2,000."""
+"""A hundred random problems of all classes against brute force; ``python tests/fuzz`` runs 5,000."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parent))
-from fuzz_models import ORDER
 from fuzz_verdicts import verdict
 
 pytest.importorskip("pyscipopt")
 
-COUNT = 2 * len(ORDER)  # every class in its share, twice
+SEEDS = [*range(80), *range(10_000, 10_100, 5)]  # every class in its share, twice and more
 
 
-@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_false_is_said(seed):
     record = verdict(seed, effort="quick", time_limit=60)
     assert not record["faults"]
