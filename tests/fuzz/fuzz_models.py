@@ -404,8 +404,7 @@ def degenerate(draw, kind, seed):
         elif case == 4:
             each.g = lambda x, y, o: g(x, y, o) - 1e3
         elif case == 5:  # a bound as a row
-            top = each.high[0]
-            rows += [lambda x, y, o, top=top: y[0] - top]
+            rows += [lambda x, y, o, top=each.high[0]: y[0] - top]
     each.rows = rows
     return replace(model, kind=kind)
 
@@ -444,7 +443,6 @@ def variable(low, high, whole, name, style):
         parts = [cp.Variable(name=f"{name}{i}", integer=bool(whole[i])) for i in range(n)]
         z, own = cp.hstack(parts), parts
     elif style in (4, 5) and np.all(low == 0) and np.all(np.isfinite(high)) and not whole.any():
-        # As users also write it: signs as attributes, a column in the place of a vector.
         z_ = cp.Variable((n, 1) if style == 5 else n, name=name, nonneg=True)
         z = cp.reshape(z_, (n,), order="F") if style == 5 else z_
         return z, [z_], [z <= high]
