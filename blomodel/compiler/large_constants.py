@@ -11,20 +11,21 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+import numba
 import numpy as np
-from numba import config
 
 from blomodel.basics import limits
 from blomodel.kernels import machine as op
 
 FAR = 1 << 60  # a place from here on is an address, in units of 8 bytes
+_IS_INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # kernels then check their places
 _SAMPLE = 64  # entries by which large arrays are told apart before all of them are compared
 _POOL: dict[tuple[Any, ...], list[weakref.ref[np.ndarray]]] = {}
 
 
 def is_large(values: np.ndarray) -> bool:
     """Whether an array is worth being kept once and read where it lies."""
-    return not getattr(config, "DISABLE_JIT", False) and not limits.COPIED_CONSTANT.allows(values.size)
+    return not _IS_INTERPRETED and not limits.COPIED_CONSTANT.allows(values.size)
 
 
 def is_on_disk(values: Any) -> bool:

@@ -23,6 +23,7 @@ from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.schedules import Schedule, power, value_at
+from blomodel.solvers.threads import blas_threads
 
 
 @method
@@ -51,6 +52,9 @@ class AltPbgd(PenaltyMethod):
     assumptions: ClassVar[frozenset[Assumption]] = frozenset({Assumption.STRONGLY_CONVEX_OR_PL})
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
+    threads: int | None = setting(
+        None, "threads for products with large data; None: those of the matrix library", minimum=1
+    )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
     )
@@ -62,6 +66,10 @@ class AltPbgd(PenaltyMethod):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        with blas_threads(self.threads):
+            self._run(run)
+
+    def _run(self, run: Run) -> None:
         if self.batch_size is not None:
             run_alternating(self, run, self.batch_size)
             return

@@ -29,6 +29,7 @@ from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.schedules import Schedule, changes
 from blomodel.methods.run.stopping import StopSettings
+from blomodel.solvers.threads import blas_threads
 
 FIRST_WEIGHT = 0.1  # of the stages; for its unit see penalty_stages
 SHARE = 0.9  # of the step that the curvature allows
@@ -96,6 +97,9 @@ class Meha(StopSettings):
     theta: object | None = setting(
         None, "theta^0, a number or one for each entry of y; None: the first y", own=True
     )
+    threads: int | None = setting(
+        None, "threads for products with large data; None: those of the matrix library", minimum=1
+    )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
     )
@@ -103,6 +107,10 @@ class Meha(StopSettings):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        with blas_threads(self.threads):
+            self._run(run)
+
+    def _run(self, run: Run) -> None:
         if self.batch_size is not None:
             run_moreau(self, run, self.batch_size)
             return

@@ -40,6 +40,7 @@ from blomodel.methods.run.starts import nearest_allowed, project_onto_x
 from blomodel.reformulations.forms.left_out_slope import left_out_of_model
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
 from blomodel.solvers.answer import Answer
+from blomodel.solvers.threads import blas_threads
 
 VERSIONS = ("inner-loop", "single-loop")
 LARGE = 0.1  # share of the slope that must not be left out
@@ -120,6 +121,9 @@ class PbgdFree(PenaltyMethod):
     inner_steps: int | Schedule | None = setting(
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
+    threads: int | None = setting(
+        None, "threads for products with large data; None: those of the matrix library", minimum=1
+    )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
     )
@@ -127,6 +131,10 @@ class PbgdFree(PenaltyMethod):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
+        with blas_threads(self.threads):
+            self._run(run)
+
+    def _run(self, run: Run) -> None:
         if holds_x_below(run.model):
             self._run_coupled(run)
             return

@@ -99,7 +99,7 @@ def shared_directions(
     place = dict(zip(sizes, map(int, np.cumsum([0, *sizes.values()])), strict=False))
     top = sum(sizes.values())
     compiled, rest = [], []
-    kept: list[Any] = []
+    kept: list[np.ndarray] = []
     products = _Products()
     for parts, order in wanted:
         names = ("w", *order)

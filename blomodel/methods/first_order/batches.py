@@ -111,18 +111,14 @@ class Batches:
     random: np.random.Generator
     seen: np.ndarray = field(init=False)  # squares of the slopes in x so far
     unit: np.ndarray = field(init=False)  # of the first step in x
+    run: Run = field(init=False)
 
     def __post_init__(self) -> None:
-        run = self.setup.run
+        run = self.run = self.setup.run
         low, high = run.model.bounds(run.p)
         size = 1 + np.abs(self.setup.x)
         self.unit = FIRST_MOVE * np.where(np.isfinite(high - low), high - low, size)
         self.seen = np.zeros(self.setup.x.size)
-
-    @property
-    def run(self) -> Run:
-        """The run to which all is reported."""
-        return self.setup.run
 
     def draw(self, objective: Sampled) -> np.ndarray | None:
         """Rows for one slope of an objective."""

@@ -89,6 +89,22 @@ def test_a_resumed_run_ends_where_the_whole_one_does(name: str) -> None:
     np.testing.assert_array_equal(ends[0], ends[1])
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_number_of_threads_gives_one_result(threads: int) -> None:
+    random = np.random.default_rng(0)
+    A, T = random.standard_normal((3000, 40)), random.standard_normal((3000, 5))
+    ends = []
+    for _ in range(2):
+        x, Y = cp.Variable(name="x"), cp.Variable((40, 5), name="Y")
+        g = cp.sum_squares(A @ Y - T) / 3000 + cp.exp(x) * cp.sum_squares(Y)
+        lower = bm.Lower(cp.Minimize(g), [], variables=[Y])
+        problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(Y - 0.1)), [x >= -3, x <= 1], lower)
+        problem.solve(method="f2sa", threads=threads, max_iterations=20)
+        assert problem.solution is not None
+        ends.append(problem.solution.iterate["Y"])
+    np.testing.assert_array_equal(ends[0], ends[1])
+
+
 def _least_value() -> float:
     """Min of phi for the ridge problem, by SciPy and the normal equations."""
     A, b, V, c = _data(0)
