@@ -7,6 +7,7 @@ slack for the tolerances with which SCIP works.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -346,13 +347,19 @@ class ScipProgram:
             while not work.done():
                 wait([work], BETWEEN_LOOKS)
                 if time.process_time() > end:
-                    self._scip.interruptSolve()
+                    self._stop()
         except BaseException:
-            self._scip.interruptSolve()
-            wait([work])
+            while not work.done():
+                self._stop()
+                wait([work], BETWEEN_LOOKS)
             raise
         # Its own linear programs may fail, after which nothing that it holds can be trusted.
         self._is_broken = work.exception() is not None
+
+    def _stop(self) -> None:
+        """Ask SCIP to end; between two of its stages it refuses, and has to be asked again."""
+        with contextlib.suppress(Exception):
+            self._scip.interruptSolve()
 
     def _answer(self, n_values: int, cutoff: float) -> ScipAnswer:
         scip = self._scip
