@@ -272,7 +272,8 @@ class BilevelProblem(AnsweringProblem):
         )
         check_switch("warm_start", arguments["warm_start"])
         settings = arguments["settings"]
-        is_in_own_units = method in METHODS and has_stated_units(METHODS[method], settings)
+        is_known = isinstance(method, str) and method in METHODS
+        is_in_own_units = is_known and has_stated_units(METHODS[method], settings)
         units = self.in_stated_units() if is_in_own_units else nullcontext()
         with one_blas_thread(), shown as progress, units:
             value = solve_problem(
