@@ -120,7 +120,7 @@ def figure_2(data: Path | None = None, *, quick: bool = False) -> Table:
     n_components = 81 if data else 20
     source = "MNIST" if data else "digits of scikit-learn (MNIST with --data)"
     table = Table(f"Figure 2 of the paper on perturbed gradient descent: {source}, p = 25 %", HEADINGS)
-    table.picture, axes = panels(4, width=3.5)
+    table.picture, axes = panels(2 if quick else 4, width=3.5)
     noisy, is_wrong = corrupted(train[1], 0.25, np.random.default_rng(0))
     counts = (10, 100) if quick else (10, 30, 100, 300)
     few = reduced((train, validation, test), n_components)
