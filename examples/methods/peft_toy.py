@@ -2,15 +2,15 @@ r"""
 Fine-tuning a model of two weights
 ==================================
 
-A toy of fine-tuning with preferences above and a likelihood below, and what two readings of it uncover.
+A toy of fine-tuning, preferences above and a likelihood below, and what reading it uncovers.
 
-The paper on PBGD-Free (Jiang, Xiao, Chen and Chen, "Efficient Penalty-Based Bilevel Methods", section
-6.2.2) shows its
-idea on a model of two weights: a kernel :math:`(x, y)` turns the four features of a response into two
-numbers. The upper level
-adjusts the backbone :math:`x` to *preferences* (the DPO loss against a reference model), the lower
-level fits the head
-:math:`y` to one given response; both add 0.01 times the squares.
+The paper on PBGD-Free (Jiang, Xiao, Chen and Chen, "Efficient Penalty-Based Bilevel Methods", 6.2.2)
+shows its idea on a kernel :math:`(x, y)` that turns four features of a response into two numbers, whose
+difference is a margin :math:`m`. The upper level adjusts the backbone :math:`x` to *preferences* of one
+response over another (DPO loss, :math:`k` from a reference), the lower level fits the head :math:`y`:
+
+.. math:: \min_{x,\,y} \; \log(1 + e^{k - \log\sigma(m_w) + \log\sigma(m_l)}) + 0.01\,(x^2 + y^2)
+          \;\text{ where }\; y \in \operatorname{argmin} \; -\log\sigma(m_s) + 0.01\,(x^2 + y^2).
 """
 
 import warnings
@@ -28,12 +28,10 @@ x, y = cp.Variable(name="x"), cp.Variable(name="y")
 
 
 def margin(features, x, y):
-    """Second number less the first."""
     return (features[2] - features[0]) * x + (features[3] - features[1]) * y
 
 
 def loglik(features, x, y):
-    """Log-probability that a response gets, in NumPy."""
     return -np.logaddexp(0, -margin(features, x, y))
 
 
@@ -71,7 +69,6 @@ def sft(x, y):
 
 
 def answer(x):
-    """The head that fits best."""
     return minimize_scalar(
         lambda y: sft(x, y), bounds=(-30, 30), method="bounded", options={"xatol": 1e-10}
     ).x
@@ -84,28 +81,21 @@ print(f"by hand   x {best.x:.4f}  DPO {best.fun:.6f}")
 
 # %%
 # ALT-PBGD ends at the best backbone up to the error of its penalty; PBGD-Free, which leaves the head's
-# reaction out of its
-# steps, a few hundredths away. The paper's claim holds on its toy.
+# reaction out of its steps, a few hundredths away. The paper's claim holds on its toy.
 #
 # What the readings uncovered
 # ---------------------------
 # The paper's table gives a class to every response. Read literally, the probability of a response is
-# then the softmax
-# component of its own class, and the DPO loss is *constant*: preferred and rejected response have
-# opposite margins and opposite classes. So
-# one component must serve all responses; the second is the one that makes the reference model fit.
+# then the softmax component of its own class, and the DPO loss is *constant*: preferred and rejected
+# response have opposite margins and opposite classes. So one component must serve all responses; the
+# second is the one that makes the reference model fit.
 points = np.random.default_rng(0).normal(0, 5, (2, 50))
 print("margins opposed:", np.allclose(margin(PREFERRED, *points), -margin(REJECTED, *points)))
-
 # %%
 # The reference model (-5.34, -9.94) is said to come from learning the lower loss. It cannot minimise
-# it: at a minimiser
-# :math:`0.02\,\|(x, y)\|^2 \le \max_u u/(1 + e^u) < 0.28`, a norm below 3.8, and the reference has
-# 11.3. It is taken as given, as the start.
-slope = (
-    np.array([sft(REFERENCE[0] + 1e-6, REFERENCE[1]) - sft(REFERENCE[0] - 1e-6, REFERENCE[1])]) / 2e-6
-)
-print(f"norm of the reference {np.hypot(*REFERENCE):.1f}, slope of the lower loss there {slope[0]:.3f}")
+# it: at a minimiser :math:`0.02\,\|(x, y)\|^2 \le \max_u u/(1 + e^u) < 0.28`, a norm below 3.8, and the
+# reference has 11.3. It is taken as given, as the start.
+print(f"norm of the reference: {np.hypot(*REFERENCE):.1f}")
 
 # %%
 # The picture

@@ -2,20 +2,17 @@ r"""
 How flat is flat? Ripples around the answer
 ===========================================
 
-A paper's own example of flatness, measured: it is a thousand times less flat than printed, and PBGD-
-Free is right on it all the same.
+A paper's own example of flatness, measured: a thousand times less flat than printed.
 
 PBGD-Free leaves the lower level's reaction out of its steps, and its paper (Jiang, Xiao, Chen and Chen,
-"Efficient
-Penalty-Based Bilevel Methods") allows that where :math:`f(x, \cdot)` is *flat* at the lower answer
-:math:`y^*(x)`: :math:`|f(x, y) - f(x, y^*(x))| \le c\,|y - y^*(x)|^\alpha + \delta` with a small
-:math:`\delta`. Its Example 2 shall show
-that this is less than a small slope: :math:`g = (y - x)^2` below, and above
+"Efficient Penalty-Based Bilevel Methods") allows that where :math:`f(x, \cdot)` is *flat* at the lower
+answer :math:`y^*(x)`: where :math:`|f(x, y) - f(x, y^*(x))| \le c\,|y - y^*(x)|^\alpha + \delta` with
+a small :math:`\delta`. Its Example 2 shall show that this asks less than a small slope:
+:math:`g = (y - x)^2` below, and above
 
 .. math:: f = (\sin(y - x) + 2)\,(y - x)^2 + 10\, e^{-(y - x)^2 / (2 \cdot 0.005^2)} \sin(100 (y - x)),
 
-whose slope in :math:`y` at the answer :math:`y = x` is 1000. We add :math:`(x - 1)^2`, so that there is
-something to decide.
+whose slope in :math:`y` at :math:`y = x` is 1000. We add :math:`(x - 1)^2`, to have something to decide.
 """
 
 import warnings
