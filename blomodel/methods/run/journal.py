@@ -171,7 +171,8 @@ def _put_back(item: Any, kept: Any) -> None:
     else:
         if not isinstance(kept, int | float):
             raise _does_not_fit("a number is none")
-        setattr(*item, type(getattr(*item))(kept))
+        owner, name = item
+        setattr(owner, name, type(getattr(owner, name))(kept))
 
 
 def _does_not_fit(what: str) -> FileFormatError:
