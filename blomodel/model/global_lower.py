@@ -44,8 +44,9 @@ class GlobalLower:
         """A lower bound of v(x), and a point that is better than ``answer`` if there is one.
 
         ``answer`` is an answer of local searches: if nothing lies clearly below its value, it is proven.
+        A bound that does not prove it is given as minus infinity.
         """
-        if not is_installed():
+        if not is_installed() or deadline.is_over:
             return -math.inf, None
         value = answer.value if answer.has_point else math.inf
         try:
@@ -62,17 +63,22 @@ class GlobalLower:
             cutoff=sure,
             deadline=deadline,
         )
-        bound = found.bound if self.stays_in_range(x, p, value) else -math.inf
-        return bound, self._in_bounds(found.point)
+        # Whether SCIP could count is a long question where there are many exponentials: last.
+        needed = value - SURE * (1 + abs(value)) if math.isfinite(value) else math.inf
+        is_sure = found.bound >= needed and self.stays_in_range(x, p, value, deadline=deadline)
+        return found.bound if is_sure else -math.inf, self._in_bounds(found.point)
 
-    def stays_in_range(self, x: Array, p: Array, level: float, *further: Tape) -> bool:
+    def stays_in_range(
+        self, x: Array, p: Array, level: float, *further: Tape, deadline: Deadline = NEVER
+    ) -> bool:
         """Whether SCIP can count all exponentials at the lower points with g at most ``level``."""
         model = self.model
         parts = ((model.lower_in, False), (model.lower_eq, True))
         rows = [(part.tape, is_equality) for part, is_equality in parts if part.tape is not None]
         box = {"x": (x, x), "y": model.y_bounds, "p": (p, p)}
         tapes = [model.g, *further, *(tape for tape, _ in rows)]
-        return stays_in_range(tapes, box, rows, (model.g, level) if math.isfinite(level) else None)
+        below = (model.g, level) if math.isfinite(level) else None
+        return stays_in_range(tapes, box, rows, below, deadline=deadline)
 
     def solve(
         self, x: Array, p: Array, near: Array, deadline: Deadline = NEVER, nodes: float = MOST_NODES

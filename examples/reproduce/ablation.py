@@ -14,6 +14,7 @@ from .paths import iterates
 from .table import Table, timed
 
 SMALL = {"n_train": 6, "n_validation": 4, "m": 8, "n": 2, "h": 30}
+FARTHEST = 1e30  # entries beyond it: the iterates have run away
 
 
 def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
@@ -38,7 +39,7 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
     for place, (label, (method, settings)) in enumerate(runs.items()):
         with timed() as clock:
             points = iterates(problem, method, start, counts, **settings)
-        errors = np.array([network_errors(arrays, point["W1"], point["W2"]) for point in points])
+        errors = np.array([_errors(arrays, point["W1"], point["W2"]) for point in points])
         upper, lower = np.abs(errors[:, 0] - best) / first[0], errors[:, 1] / first[1]
         table.add(
             label, *(f"{error:.1e}" for error in upper[-3:]), f"{lower[-1]:.1e}", f"{clock.seconds:.1f}"
@@ -61,3 +62,10 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
     axes[0].set_ylabel("error, relative to the start")
     table.remarks.append("pbgd as printed: w = 0 at the start of every inner loop, T = 50.")
     return table
+
+
+def _errors(data: tuple[np.ndarray, ...], W1: np.ndarray, W2: np.ndarray) -> tuple[float, float]:
+    """Both errors; infinite where a step that is too large has sent the iterates off."""
+    if not max(np.abs(W1).max(), np.abs(W2).max()) < FARTHEST:
+        return np.inf, np.inf
+    return network_errors(data, W1, W2)

@@ -15,6 +15,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
 )
 COLOURS = (BLUE, RED, GREEN, BLACK, PINK, ORANGE, SKY, "#666666", YELLOW)
 STYLES = ("-", "--", "-.", ":", "-", "--", "-.", ":", "-")
+AGAIN = ("--", ":")  # for the tenth line and later ones, whose colours have been used
 
 
 def panels(
@@ -32,7 +33,8 @@ def curve(axis: Axes, place: int, x: Any, y: Any, label: str | None = None, **st
     """A line in the colour and style of its place in the legend; what is not finite is left out."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     is_there = np.isfinite(x) & np.isfinite(y)
-    look = {"color": COLOURS[place % 9], "linestyle": STYLES[place % 9], "linewidth": 1.6, **style}
+    line = STYLES[place] if place < len(STYLES) else AGAIN[place % 2]
+    look = {"color": COLOURS[place % len(COLOURS)], "linestyle": line, "linewidth": 1.6, **style}
     axis.plot(x[is_there], y[is_there], label=label, **look)
 
 

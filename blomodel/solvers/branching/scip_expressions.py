@@ -17,11 +17,16 @@ from blomodel.compiler.passes.intervals import Interval, node_intervals
 from blomodel.compiler.tape import Node, Tape
 from blomodel.errors import ModelError
 from blomodel.kernels import machine as op
+from blomodel.solvers.branching.lengths import Lengths, length_after, lengths
 
 Formula = Any  # a number or an expression of pyscipopt
 MOST_TERMS = 3000  # of a product that is multiplied out; beyond it the product stays one
 MOST_FACTORS = 3  # of a product that is one formula
 PRODUCTS = frozenset((op.MUL, op.DIV, op.MATMUL, op.POWER))
+# Written out, a formula may be far longer than its tape; to state it then takes for ever. Beyond the
+# first number parts that are longer than the second get a variable each, sums apart, which stay sums.
+LONGEST, LONGEST_PART = 100_000, 50
+SUMS = frozenset((op.ADD, op.SUB, op.NEG, op.SUM, op.CUMSUM, op.SELECT, op.SPARSE, op.FILL, op.FREEZE))
 WAVES = frozenset((op.SIN, op.COS, op.TAN))
 # SCIP 10 takes some tangents of a sine for estimators of it that are none: where it stands at the end
 # of an interval, its test finds the point of contact itself for the next crossing. Intervals that
@@ -75,6 +80,7 @@ def node_formulas(
     if turn is not None and any(node.op in WAVES for node in tape.nodes):
         bounds = {block: _bounds(inputs[block]) for block in tape.input_names if block in inputs}
         ranges = node_intervals(tape, bounds)
+    parts = _Parts(tape, inputs, name) if name is not None else None
     for node in tape.nodes:
         if node.op == op.INPUT:
             known.append(list(inputs[tape.input_names[node.data]]))
@@ -88,13 +94,49 @@ def node_formulas(
                     _wave(node.op, angle, float(low[k]), float(high[k]), turn)
                     for k, angle in enumerate(angles)
                 ]
+            elif parts is not None and parts.is_long and node.op == op.SEGMENT_MAX:
+                found = _largest_of_runs(node, known[node.args[0]], parts.variable)
             else:
                 found = _RULES(node, [known[arg] for arg in node.args])
             values = [_plain(value) for value in found]
             if name is not None and node.op in PRODUCTS:
                 values = [name(value) if _n_factors(value) > MOST_FACTORS else value for value in values]
             known.append(values)
+        if parts is not None and parts.is_long:
+            known[-1] = parts.named(node, known[-1])
     return known
+
+
+class _Parts:
+    """Gives variables to long parts of a tape whose formulas would be too long written out."""
+
+    def __init__(
+        self, tape: Tape, inputs: Mapping[str, Sequence[Formula]], name: Callable[[Formula], Formula]
+    ) -> None:
+        numbers = [block for block in tape.input_names if all(map(is_number, inputs[block]))]
+        whole = lengths(tape, numbers)[tape.output]
+        self.is_long = bool(np.sum(whole) > LONGEST)
+        self._tape, self._numbers, self._name = tape, numbers, name
+        self._lengths: list[Lengths] = []  # of the formulas as they are, with variables for parts
+
+    def variable(self, formula: Formula) -> Formula:
+        """A variable that equals a formula; a number stays one."""
+        return formula if is_number(formula) else self._name(formula)
+
+    def named(self, node: Node, values: list[Formula]) -> list[Formula]:
+        """The next node's formulas, with variables in place of long ones."""
+        if node.op == op.INPUT:
+            own = np.full(node.size, float(self._tape.input_names[node.data] not in self._numbers))
+        elif node.op == op.CONSTANT:
+            own = np.zeros(node.size)
+        elif node.op == op.SEGMENT_MAX:
+            own = np.ones(node.size)
+        else:
+            own = np.array(length_after(node, [self._lengths[arg] for arg in node.args]))
+            for k in np.flatnonzero(own > LONGEST_PART) if node.op not in SUMS else ():
+                values[k], own[k] = self.variable(values[k]), 1.0
+        self._lengths.append(own)
+        return values
 
 
 def is_number(value: Formula) -> bool:
@@ -290,6 +332,20 @@ def _largest(a: Formula, b: Formula, sign: float) -> Formula:
     if is_number(a) and is_number(b):
         return max(a, b) if sign > 0 else min(a, b)
     return 0.5 * (a + b) + 0.5 * sign * abs(a - b)
+
+
+def _largest_of_runs(
+    node: Node, values: list[Formula], variable: Callable[[Formula], Formula]
+) -> list[Formula]:
+    """The largest of each run, with a variable for every step and for what it is the largest of."""
+    count, length, _ = node.data
+    found = []
+    for number in range(count):
+        largest, *others = map(variable, values[number * length : (number + 1) * length])
+        for value in others:
+            largest = variable(_largest(largest, value, 1.0))
+        found.append(largest)
+    return found
 
 
 def _n_terms(value: Formula) -> int:

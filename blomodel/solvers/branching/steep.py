@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.intervals import node_intervals
 from blomodel.compiler.passes.polynomial import AFFINE, NOT_POLYNOMIAL, polynomial
 from blomodel.compiler.tape import Tape
@@ -67,6 +68,7 @@ def stays_in_range(
     rows: Sequence[tuple[Tape, bool]] = (),
     level: tuple[Tape, float] | None = None,
     objective: Tape | None = None,
+    deadline: Deadline = NEVER,
 ) -> bool:
     """Whether all exponentials in tapes stay within what SCIP can count, wherever some rows hold.
 
@@ -81,12 +83,17 @@ def stays_in_range(
         A function and a value above which points are of no interest.
     objective : Tape, optional
         What is minimised, in which slow functions count too.
+    deadline : Deadline
+        After it the answer is that they may not.
     """
     places = [(tape, place, TOP) for tape in tapes for place in steep_places(tape, box)]
     if objective is not None:
         places += [(objective, place, FARTHEST) for place in slow_places(objective, box)]
     try:
-        return all(_is_low(tape, place, top, box, rows, level) for tape, place, top in places)
+        return all(
+            not deadline.is_over and _is_low(tape, place, top, box, rows, level, deadline)
+            for tape, place, top in places
+        )
     except UntranslatableError:
         return False
 
@@ -98,6 +105,7 @@ def _is_low(
     box: Box,
     rows: Sequence[tuple[Tape, bool]],
     level: tuple[Tape, float] | None,
+    deadline: Deadline,
 ) -> bool:
     program, inputs = ScipProgram(finds_points=False), {}
     for name, (low, high) in box.items():
@@ -117,5 +125,5 @@ def _is_low(
     if is_number(argument):
         return bool(sign * argument <= top)
     program.minimise(-sign * argument)
-    found = program.solve(0, max_nodes=NODES, max_programs=NODES, enough=-top)
+    found = program.solve(0, max_nodes=NODES, max_programs=NODES, enough=-top, deadline=deadline)
     return bool(-found.bound <= top)

@@ -7,6 +7,8 @@ from blomodel.kernels import machine as op
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.solvers.branching import scip_expressions
+from blomodel.solvers.branching.lengths import lengths
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import UntranslatableError, formulas
 from tests.unit.compiler.passes.test_instructions import POINT, SIZE, example
@@ -17,14 +19,14 @@ MASKS = {op.SIGN, op.GREATER_EQUAL, op.FIRST_MAX, op.LARGEST, op.NORMCDF, op.SAF
 NEVER_ON_A_TAPE = {op.GATHER, op.SCATTER}  # these are selections there
 
 
-def values_by_scip(tape, inputs):
+def values_by_scip(tape, inputs, *, is_named=False):
     """The outputs at a point: variables that the point fixes, and one for each output."""
     program = ScipProgram()
     blocks = {
         name: program.variables(np.asarray(point, float), np.asarray(point, float))
         for name, point in inputs.items()
     }
-    outputs = formulas(tape, blocks)
+    outputs = formulas(tape, blocks, program.named if is_named else None)
     named = [program.named(output) for output in outputs]
     program.minimise(sum(named[1:], named[0]) if len(named) > 1 else 1.0 * named[0])
     program.solve(0)
@@ -84,3 +86,29 @@ def test_waves_over_long_intervals_have_their_values(function, at, reach):
     named = program.named(value)
     program.minimise(1.0 * named)
     assert program.solve(1).value == pytest.approx(function(2 * at), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "opcode", sorted(set(op.NAMES) - MASKS - NEVER_ON_A_TAPE - {op.WIDTH, op.INPUT, op.CONSTANT})
+)
+def test_variables_for_long_parts_change_no_value(opcode, monkeypatch):
+    monkeypatch.setattr(scip_expressions, "LONGEST", 0)
+    monkeypatch.setattr(scip_expressions, "LONGEST_PART", 0)
+    tape = example(opcode)
+    found = values_by_scip(tape, {"x": [1.0], "y": POINT, "p": [1.0]}, is_named=True)
+    assert found == pytest.approx(tape([1.0], POINT, [1.0]), abs=1e-6)
+
+
+def test_a_network_with_ten_classes_is_stated_in_a_moment():
+    # The shift by the largest score would be written 2^9 times, and each of the layers in every score.
+    random = np.random.default_rng(0)
+    features, labels = random.normal(size=(5, 4)), np.arange(5)
+    first, second = cp.Variable((4, 3), name="first"), cp.Variable((3, 10), name="second")
+    scores = cp.nlp.tanh(features @ first) @ second
+    own = cp.sum(cp.multiply(np.eye(10)[labels], scores))
+    loss = cp.sum(cp.log_sum_exp(scores, axis=1)) - own
+    tape = lower([loss], (Block("x", ()), Block("y", (first, second)), Block("p", ())))
+    point = random.normal(size=42)
+    inputs = {"x": np.zeros(0), "y": point, "p": np.zeros(0)}
+    assert lengths(tape, ())[tape.output].sum() > scip_expressions.LONGEST
+    assert values_by_scip(tape, inputs, is_named=True) == pytest.approx(tape(*inputs.values()), rel=1e-6)

@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from blomodel.basics.deadline import Deadline
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.solvers.branching.steep import stays_in_range, steep_places
@@ -47,3 +48,8 @@ def test_slow_functions_count_in_an_objective(rows, stays):
     stated = [(tape(row), False) for row in rows]
     assert stays_in_range([falling], box(), stated)
     assert stays_in_range([falling], box(), stated, objective=falling) is stays
+
+
+def test_after_the_deadline_nothing_is_promised():
+    rows = [(tape(row), False) for row in (Y - X, X - 12)]
+    assert not stays_in_range([tape(cp.exp(Y))], box(), rows, deadline=Deadline(0.0))
