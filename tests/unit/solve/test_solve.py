@@ -281,7 +281,7 @@ def test_start_point_is_used():
     problem = example_4()
     x, _ = problem.variables
     x.value = 2.9
-    problem.solve(method="blocc", gamma=10.0, step_size=0.05, max_steps=1)
+    problem.solve(method="blocc", gamma=10.0, step_size=1e-9, max_steps=1)
     assert problem.solution.history["x"][0] == pytest.approx(2.9)
 
 
