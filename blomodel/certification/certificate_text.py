@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from blomodel.certification.neighbourhood import STATIONARY
 from blomodel.status import Status
 from blomodel.text.html import BAD, GOOD, table, verdict
 from blomodel.text.layout import number
@@ -13,6 +12,7 @@ from blomodel.text.layout import number
 if TYPE_CHECKING:
     from blomodel.certification.certificate import Certificate
 
+STATIONARY = 1e-4  # relative slope below which a direction counts as level
 VISIBLE = 1e-2  # share of f that the tolerated gap must hide to be mentioned
 BOUND_ALL = "bound every variable from both sides: without a range for each, f has no bound"
 ZERO = 1e-3  # times the tolerance: what is no larger is shown as 0

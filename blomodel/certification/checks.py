@@ -104,7 +104,8 @@ def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[
             f"{array(judged.invert_y(checks.point, lower.y))}, not "
             f"{sign * unit * checks.lower_objective:.6g}"
         ]
-    if checks.gap < -CLEARLY * tolerance:
+    # A point that breaks a lower row is told so already.
+    if checks.gap < -CLEARLY * tolerance and checks.below.relative <= tolerance:
         return [
             f"the lower level is better off by {unit * (lower.value - checks.lower_objective):.6g} than "
             "at its optimum, which cannot be: the point lives on the tolerance of a row, or the optimal "

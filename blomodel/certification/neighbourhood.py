@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.certification.certificate_text import STATIONARY
 from blomodel.certification.curvature import Growth, growth
 from blomodel.certification.directions import Directions, Level, find_directions
 from blomodel.certification.kinks_here import is_at_a_kink
@@ -34,7 +35,6 @@ from blomodel.solvers.complementarity import (
     solve_globally,
 )
 
-STATIONARY = 1e-4  # relative slope below which a direction counts as level
 NEARLY = 1e-2  # relative slope below which a Newton step may show that nothing can be gained
 GAIN = 1e-6  # relative; what a Newton step may gain at a local optimum
 SOLVED = 1e-5  # residual of the optimality conditions, relative to their terms

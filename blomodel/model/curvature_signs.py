@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics.memory import remembered
-from blomodel.compiler.passes.derivatives import hessian
+from blomodel.compiler.passes.derivatives import gradient, hessian
 from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.compiler.tape import Tape
 from blomodel.errors import NonconvexLowerError
@@ -51,6 +51,6 @@ def _moves(tape: Tape) -> bool:
         return False
     if any(facts.coefficient_class[0, 2] > CONSTANT for facts in of_p):
         return True
-    # A product of x and y: both are coefficients to each other, so p is looked at beside each.
-    crossed = polynomial(tape, variable="y", coefficient="x").coefficient_class[0, 1] > CONSTANT
-    return bool(crossed and of_p[1].coefficient_class[0, 1] > CONSTANT)
+    # A product of x and y: its coefficient is that of x in the slope in y.
+    slope = polynomial(gradient(tape, ("y",)), variable="x", coefficient="p")
+    return bool(np.any(slope.coefficient_class[:, 1] > CONSTANT))

@@ -42,7 +42,7 @@ class AskedProblem(StatedProblem):
         >>> problem.is_convex_below()
         True: QP (the objective is quadratic and the constraints are affine in y at fixed x)
         >>> problem.is_coupled_below()
-        False: none (1 constraints looked at)
+        False: none (1 constraint looked at)
         """
         fact = self.structure["lower level at fixed x"]
         is_convex = self.model.is_convex_below and not self.model.integer_y.any()

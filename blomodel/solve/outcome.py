@@ -37,7 +37,7 @@ STEPS_DOWN = (1e-6, 1e-4, 1e-2)  # relative: how much worse a candidate farther 
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
-PROBES, FEW_PROBES = 10, 2  # x at which the lower level is asked where no point is known; in haste
+PROBES, PROBES_IN_HASTE = 10, 2  # x at which the lower level is asked where no point is known; in haste
 ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
@@ -82,7 +82,7 @@ def settle(
     if run.is_cut_short:
         _look_where_it_stood(run, deadline)
     if not run.candidates:
-        probe_lower_level(run, deadline, FEW_PROBES if is_interrupted() else PROBES)
+        probe_lower_level(run, deadline, PROBES_IN_HASTE if is_interrupted() else PROBES)
     best = _certify_best(problem, run, deadline)
     if known is not None:
         known.append(best)

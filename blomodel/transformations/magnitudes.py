@@ -29,7 +29,7 @@ PULL = 1e-3  # towards no change, where nothing else decides
 NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
 SAME = 1e-9  # relative; slopes that differ by less are equal
 PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
-FEW_PROBES = 2  # where each takes long
+PROBES_IN_HASTE = 2  # where each takes long
 ALIKE = 0.9  # share of their size that looks at one entry must have in common
 ROUNDS = 3  # of implying ranges by rows
 
@@ -174,7 +174,7 @@ class _Equations:
             keep = decided[second.row] | decided[second.col]
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
         else:  # the diagonal, estimated by products with random signs
-            count = PROBES if is_cheap else FEW_PROBES
+            count = PROBES if is_cheap else PROBES_IN_HASTE
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (count, z.size))
             looks = np.array([sign * product(*at, sign) for sign in signs])
             mean, spread = looks.mean(axis=0), np.sqrt((looks**2).mean(axis=0))

@@ -100,7 +100,7 @@ def test_budget(v: np.ndarray, data) -> None:
         reach = 1e5
         gaps = spent(-reach) - target, spent(reach) - target
         if gaps[0] * gaps[1] < 0:
-            price = brentq(lambda t: spent(t) - target, -reach, reach, xtol=1e-13)
+            price = brentq(lambda t: spent(t) - target, -reach, reach, xtol=1e-13, maxiter=2000)
         else:  # the target is the largest or smallest amount there is
             price = -reach if abs(gaps[0]) < abs(gaps[1]) else reach
     np.testing.assert_allclose(result, np.clip(v - price * slopes, lower, upper), atol=1e-8)
