@@ -169,7 +169,7 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
     for label, (method, settings) in runs.items():
         with timed() as clock:
             point = solved(
-                problem, method, start, max_steps=n_steps, time_limit=10.0 if quick else 40.0, **settings
+                problem, method, start, max_steps=n_steps, time_limit=8.0 if quick else 20.0, **settings
             ).iterate
         shares = shares_of(point["x"])
         row(
