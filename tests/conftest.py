@@ -36,6 +36,17 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Several processes where all tests are run; one where some are named, shown or measured."""
+    is_named = any(
+        not argument.startswith("-") and Path(argument.split("::")[0]).exists()
+        for argument in config.invocation_params.args
+    )
+    is_measured = config.option.markexpr == "benchmark" or config.option.capture == "no"
+    return 0 if is_named or is_measured else min(os.cpu_count() or 1, 4)
+
+
 def pytest_report_header() -> str:
     """Say which copy of the package is under test."""
     import blomodel

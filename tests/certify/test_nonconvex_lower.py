@@ -89,6 +89,7 @@ def test_constraints_of_several_kinds(constraint):
     assert certificate.lower_gap <= 1e-8
 
 
+@pytest.mark.slow
 def test_equality_and_two_variables():
     x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
     # On the circle the best answer to -x y_1 is (1, 0) for x > 0.

@@ -201,6 +201,7 @@ def test_the_value_function_s_kkt_score_stays_away_from_zero_where_galet_s_vanis
         assert gap < 1e-4 and galet < 1e-3 and value_function > 1
 
 
+@pytest.mark.slow
 def test_galet_as_printed_does_not_reach_the_solution_with_its_default_settings(reproduce):
     figures = reproduce("galet-fig4").figures
     assert figures["α = 0.3", False][-1] > 0.1 and figures["α = 0.3", True][-1] < 1e-4

@@ -25,6 +25,7 @@ print(problem.solve(), problem.status)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can become nobody")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_a_read_only_package_and_no_home(tmp_path):

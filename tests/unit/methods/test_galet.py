@@ -58,6 +58,7 @@ def test_the_value_function_score_does_not_vanish_where_the_measures_do():
     assert sum(problem.solution.history[name][-1] for name in ("R_x", "R_w", "R_y")) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_shortcut_fails_where_the_full_step_succeeds():
     """T = 50 and step 0.5, both in the paper's grid; the lower Hessian is indefinite on the way.
 

@@ -103,6 +103,7 @@ def test_nonconvex_lower_level(method):
     assert "local searches" in problem.certificate.checked_by
 
 
+@pytest.mark.slow
 def test_a_lower_level_that_could_not_be_searched_in_time_is_not_claimed_to_be_optimal(monkeypatch):
     monkeypatch.setattr(local_search, "LONG", 0.0)  # as if one search took minutes
     problem = random_problem(12, "nonconvex")

@@ -147,6 +147,7 @@ def test_upper_constraint_over_several_followers(x):
     assert value == pytest.approx(best, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_nonconvex_followers_are_searched_one_by_one(x):
     def well(y, k, at):
         return (y**2 - 1) ** 2 + 0.3 * (0.2 * k - at) * y

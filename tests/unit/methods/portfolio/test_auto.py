@@ -106,7 +106,7 @@ def weighted_lasso(n):
     return problem, y, np.minimum(v, 0)
 
 
-@pytest.mark.parametrize("n", [2, 30, 300, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [2, 30, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 1000))])
 def test_weights_of_a_lasso_of_any_size(n):
     problem, y, solution = weighted_lasso(n)
     problem.solve()
@@ -131,6 +131,7 @@ def group_lasso(m, n_groups, n_samples, seed=0):
     return bm.BilevelProblem(upper, [x >= 0, x <= 50], bm.Lower(lower, variables=[y])), x, y
 
 
+@pytest.mark.slow
 def test_norms_go_to_the_single_loop_and_end_no_worse_than_the_penalty():
     problem, x, y = group_lasso(12, 6, 15)
     loop = next(step for step in problem.plan().steps if step.name == "single loop of meha")
