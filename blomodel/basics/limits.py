@@ -288,7 +288,9 @@ DENSE_CHOLESKY = Limit(
     600, "lower variables", "up to it, convexity is tested by a dense Cholesky factor"
 )
 DENSE_EIGENVALUE = Limit(
-    1200, "lower variables", "up to it, the smallest eigenvalue comes from the dense spectrum"
+    1200,
+    "lower variables",
+    "up to it, the smallest eigenvalue comes from the dense spectrum, and vf-idca inverts a Hessian",
 )
 
 # Inner solvers

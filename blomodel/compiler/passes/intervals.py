@@ -277,6 +277,11 @@ def _matmul(node: Node, left: Interval, right: Interval) -> Interval:
 
 def _images(columns: np.ndarray, rows: list[np.ndarray]) -> Interval:
     """A matrix of numbers, given by its columns, times intervals, given by their rows."""
+    low, high = rows
+    if not np.isfinite(low).any() and not np.isfinite(high).any():  # free variables
+        reached = np.where(np.any(columns != 0.0, axis=0), np.inf, 0.0)
+        reached = np.tile(reached, low.shape[1])
+        return -reached, reached
     positive, negative = np.maximum(columns, 0.0), np.minimum(columns, 0.0)
 
     def end(of_positive: np.ndarray, of_negative: np.ndarray, infinity: float) -> np.ndarray:
@@ -288,7 +293,6 @@ def _images(columns: np.ndarray, rows: list[np.ndarray]) -> Interval:
                 total[((~is_finite).T.astype(float) @ (part != 0.0)) > 0] = infinity
         return total
 
-    low, high = rows
     return end(low, high, -np.inf).ravel(), end(high, low, np.inf).ravel()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.constraints import EQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.lowering import lower
@@ -160,17 +161,19 @@ class AsStated(ConvexDifference):
         self.model, self.p = model, p
         upper, below, put = _flat_variables(model)
         self._lift = 0.0
-        g = put(model.g_expression)
+        f, g = put(model.f_expression), put(model.g_expression)
+        if not f.is_convex():
+            raise ModelError("f is not convex in (x, y) by cvxpy's rules.")
         if model.g_is_quadratic:
+            if not limits.DENSE_EIGENVALUE.allows(model.y.size):
+                raise ModelError(f"{model.y.size} lower variables are too many to invert its Hessian.")
             matrix, self._lift = _convexified(model, p)
             none = (np.zeros(model.x.size), np.zeros(model.y.size), p)
             both = cp.hstack([upper, below])
             linear, constant = model.g_grad(*none), float(model.g(*none)[0])
             g = cp.quad_form(both, cp.psd_wrap(matrix)) / 2 + linear @ both + constant
-        f = put(model.f_expression)
-        for name, expression in (("f", f), ("g", g)):
-            if not expression.is_convex():
-                raise ModelError(f"{name} is not convex in (x, y) by cvxpy's rules.")
+        if not g.is_convex():
+            raise ModelError("g is not convex in (x, y) by cvxpy's rules.")
         rows, hard = [], [put(row) for row in model.upper_constraints]
         for constraint in model.lower_constraints:
             kind, expression = as_row(constraint)
