@@ -10,6 +10,7 @@ from typing import Any
 
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import SPECTRAL, as_row
 from blomodel.compiler.expressions.integers import first_integer
@@ -34,14 +35,22 @@ def _holding(constraints: list[Constraint], block: Block) -> Iterator[Constraint
     return (c for c in constraints if any(variable.id in ids for variable in c.variables()))
 
 
+@remembered
+def _first_coupled_below(model: Model) -> str | None:
+    """The first lower constraint that holds x, in words: half of all methods ask for it."""
+    first = next(_holding(model.lower_constraints, model.x), None)
+    return None if first is None else shorten(first)
+
+
 def _refuse_nonconvex(run: Run, method: Any) -> None:
     _ = run.model.lower_program  # raises NonconvexLowerError, which says what is not convex
 
 
 def _refuse_coupled_below(run: Run, method: Any) -> None:
-    for constraint in _holding(run.model.lower_constraints, run.model.x):
+    coupled = _first_coupled_below(run.model)
+    if coupled is not None:
         raise ModelError(
-            f"{method.name}: the constraint {shorten(constraint)} of the lower level contains upper "
+            f"{method.name}: the constraint {coupled} of the lower level contains upper "
             "variables, but this method needs y in a set Y of its own; try blocc or auto."
         )
 
