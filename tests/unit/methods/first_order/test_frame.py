@@ -67,14 +67,14 @@ def test_a_method_adds_to_what_the_run_has_counted(name, monkeypatch):
         {"inner": "max-min"} if name == "blocc" else {}
     )
     counts = []
-    for before in (0, 1000):
+    for before in (0, 0, 1000):  # the first may load compiled code, and looks at its gap less often
         problem = coupled_problem(1) if name in COUPLED else quadratic()[0]
         fresh = new_run(problem)
         fresh.iterations = fresh.evaluations = before
         create_method(name, settings).run(fresh)
         counts.append((fresh.iterations - before, fresh.evaluations - before))
         assert fresh.history["iteration"][-1] == fresh.iterations
-    assert counts[0] == counts[1]
+    assert counts[1] == counts[2]
     assert min(counts[0]) > 0
 
 
