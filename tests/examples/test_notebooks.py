@@ -22,7 +22,8 @@ def _as_notebook(script: Path) -> object:
 
 
 @quick("first_bilevel_problem", "contract")
-def test_notebook(script: Path, tmp_path: Path) -> None:
+def test_notebook(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel shows pictures by its own
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     notebook = _as_notebook(script)
