@@ -149,6 +149,12 @@ CONE_PROGRAM_VARIABLES = Limit(
     "lower variables",
     "beyond it, a cone program takes so long that few are solved: fewer starts, no polish",
 )
+HALTON_SEQUENCE = Limit(
+    1000,
+    "upper variables",
+    "beyond it, scattered starts are random: a Halton sequence is no better there, and its permutations "
+    "for 60,000 dimensions take half a minute and gigabytes",
+)
 SCANNED_WEIGHTS = Limit(
     2,
     "upper variables",

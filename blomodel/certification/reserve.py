@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blomodel.basics import limits
 from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
@@ -35,6 +36,8 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
 
 def local_seconds(model: Model) -> float:
     """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
+    if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
+        return 0.0  # there are none
     work = 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
     return work + 2 * min(model.y.size, model.n_curvatures) * _evaluation(model)
 

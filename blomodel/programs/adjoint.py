@@ -19,6 +19,7 @@ import scipy.sparse.linalg as spl
 from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import jvp, vjp
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
+from blomodel.programs.newton import last_input_only
 from blomodel.programs.optimality_system import is_thin
 from blomodel.solvers.answer import OptimalitySystem
 from blomodel.solvers.banded import factorised_band
@@ -95,7 +96,7 @@ def pull_back(
         solved = _refined(system.solve, system.P, system.A, slope, _REFINEMENTS_NEARBY, _ACCURACY_NEARBY)
     if solved is not None:
         u, w = solved
-    elif lagrangian.is_large_and_dense and not len(chosen):
+    elif (lagrangian.is_large_and_dense or lagrangian.has_dear_hessian) and not len(chosen):
         found = _conjugate_gradients(lagrangian, at, slope)
         if found is None:
             return None
@@ -208,8 +209,9 @@ def _conjugate_gradients(
 ) -> np.ndarray | None:
     """H u = slope by products with H, for a level without rows whose Hessian is large and dense."""
     x, y, p, weights, _ = at
-    tape, n = jvp(lagrangian.terms_grad_y, ("y",)), len(y)
-    hessian = spl.LinearOperator((n, n), matvec=lambda v: tape(x, y, p, weights, np.ravel(v)))
+    n = len(y)
+    apply = last_input_only(jvp(lagrangian.terms_grad_y, ("y",)), (x, y, p, weights))
+    hessian = spl.LinearOperator((n, n), matvec=apply, dtype=float)
     u, info = spl.cg(hessian, slope, rtol=1e-9, maxiter=_PRODUCTS)
     if info != 0:
         rest = float(np.linalg.norm(hessian @ u - slope))

@@ -17,6 +17,7 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.compiler.passes.derivatives import dense_jacobian, jacobian, jvp, pattern, vjp
 from blomodel.compiler.passes.polynomial import PolynomialFacts, polynomial
 from blomodel.compiler.tape import Tape
@@ -184,6 +185,12 @@ class Lagrangian:
         n = self.blocks[1].size
         is_large = not limits.DENSE_OPTIMALITY_SYSTEM.allows(n)
         return self._is_dense and is_large and 4 * self.terms.n_products < n**2
+
+    @cached_property
+    def has_dear_hessian(self) -> bool:
+        """Whether second derivatives of the terms are too many, or take too long to be found."""
+        is_long = not limits.HESSIAN_PRODUCTS.allows(self.terms.n_products * self.blocks[1].size)
+        return is_long or not limits.STUDIED_CURVATURES.allows(curvature_entries(self.terms))
 
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""

@@ -139,7 +139,7 @@ class NewtonMinimiser:
         deadline: Deadline,
     ) -> np.ndarray | None:
         """The step; None when the time is over."""
-        apply = _last_input_only(jvp(self._slope, ("y",)), (x, y, p, weights))
+        apply = last_input_only(jvp(self._slope, ("y",)), (x, y, p, weights))
 
         def in_time(vector: np.ndarray) -> np.ndarray:
             if deadline.is_over:
@@ -158,7 +158,7 @@ class _TimeIsOver(Exception):
     """Leaves the conjugate gradients."""
 
 
-def _last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.ndarray], np.ndarray]:
+def last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.ndarray], np.ndarray]:
     """The tape as a function of its last input: what depends on the others is computed once."""
     m = tape.machinery
     n_last, n_out = tape.input_sizes[-1], tape.n_outputs

@@ -10,10 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.errors import DataError
 from blomodel.programs.adjoint import Adjoint, active_rows, pull_back
 from blomodel.programs.conic import ConicProgram
@@ -91,7 +89,7 @@ class ParametricProgram:
             and sizes is not None
             and len(terms) == 1
             and not self._original[1]
-            and self._has_dear_hessian
+            and self.lagrangian.has_dear_hessian
             and Hoister((x, y, p), bounds)(self._original[0][0]).is_convex()
         ):
             self._program = ProximalProgram(self.lagrangian, *sizes)
@@ -114,13 +112,6 @@ class ParametricProgram:
             )
             self.kind = "conic"
             self.reason = self._why_conic(quadratic, affine_rows, is_program)
-
-    @property
-    def _has_dear_hessian(self) -> bool:
-        """Whether second derivatives are too many, or take too long to be found."""
-        terms = self.lagrangian.terms
-        is_long = not limits.HESSIAN_PRODUCTS.allows(terms.n_products * self.y.size)
-        return is_long or not limits.STUDIED_CURVATURES.allows(curvature_entries(terms))
 
     def _why_conic(self, quadratic: bool, affine_rows: bool, is_program: bool) -> str:
         if is_program:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from blomodel.basics import limits
 from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.scales import find_scales
@@ -103,10 +104,13 @@ def _is_known(point: Start, known: list[Start]) -> bool:
 
 @lru_cache(maxsize=8)
 def _halton(dimension: int, seed: int, count: int) -> np.ndarray:
-    """The first points of a Halton sequence, which takes long to begin in a thousand dimensions."""
+    """The first points of a Halton sequence; random ones where it has too many dimensions."""
+    rng = np.random.default_rng(seed)
+    if not limits.HALTON_SEQUENCE.allows(dimension):
+        return rng.random((count, dimension))
     from scipy.stats import qmc
 
-    return qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
+    return qmc.Halton(dimension, rng=rng).random(count)
 
 
 def spread(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics import limits
 from blomodel.certification.lower_check import check_lower
-from blomodel.certification.reserve import certificate_reserve
+from blomodel.certification.reserve import certificate_reserve, local_seconds
 
 
 @pytest.mark.parametrize("n", [2, 300])
@@ -35,3 +36,14 @@ def test_more_is_kept_on_a_busy_machine() -> None:
     model = bm.BilevelProblem(cp.Minimize(x**2 + y), [], lower).model
     assert certificate_reserve(model, 0.0, load=3.0) > certificate_reserve(model, 0.0)
     assert certificate_reserve(model, 1.0) > certificate_reserve(model, 0.1) + 0.5
+
+
+def test_nothing_is_kept_for_tests_that_are_left_out(monkeypatch) -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(50, name="y")
+    A = np.random.default_rng(0).standard_normal((60, 50))
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(A @ y - x)), variables=[y])
+    model = bm.BilevelProblem(cp.Minimize(x**2 + cp.sum(y)), [], lower).model
+    with_tests = certificate_reserve(model, 0.0)
+    monkeypatch.setattr(limits, "STUDIED_CURVATURES", limits.Limit(10, "", ""))
+    assert local_seconds(model) == 0.0
+    assert certificate_reserve(model, 0.0) < with_tests

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics import limits
+from blomodel.programs.lagrangian import Lagrangian
 
 DRAW = np.random.default_rng(0)
 M = DRAW.standard_normal((4, 3))
@@ -105,3 +107,24 @@ def test_matrix_inequalities_are_refused_with_a_reason():
         )
         is None
     )
+
+
+def test_products_alone_do_where_the_hessian_is_dear(monkeypatch):
+    random = np.random.default_rng(0)
+    A, x, y = random.standard_normal((30, 8)), cp.Variable(30, name="x"), cp.Variable(8, name="y")
+    g = cp.sum(cp.multiply(x, cp.logistic(A @ y))) + cp.sum_squares(y)
+    at, slope = random.random(30), random.standard_normal(8)
+
+    def gradient(has_matrices=True):
+        lower = bm.Lower(cp.Minimize(g), variables=[y])
+        model = bm.BilevelProblem(cp.Minimize(cp.sum(y)), [x >= 0, x <= 1], lower).model
+        program = model.lower_program
+        answer = program.solve(at, np.zeros(0))
+        with monkeypatch.context() as patched:
+            if not has_matrices:
+                patched.setattr(Lagrangian, "system_at", None)  # would find the Hessian
+            return program.solution_adjoint(at, np.zeros(0), answer, slope).gradient
+
+    whole = gradient()
+    monkeypatch.setattr(limits, "HESSIAN_PRODUCTS", limits.Limit(1, "", ""))
+    np.testing.assert_allclose(gradient(has_matrices=False), whole, atol=1e-7)
