@@ -15,6 +15,7 @@ import numpy as np
 
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.log import hushed
+from blomodel.declare.multipliers import Multiplier
 from blomodel.errors import DataError
 from blomodel.methods.run.parallel import call_each
 from blomodel.problem import BilevelProblem
@@ -45,9 +46,12 @@ class SweepRow:
     value : float
         Upper objective; not a number when there is no answer.
     values : dict
-        Each variable's value by name; empty when there is no answer.
+        Each variable's value by name, and those of the multipliers that were asked for by
+        ``Lower.multiplier``; empty when there is no answer.
     time : float
         Seconds of the whole solve().
+    multipliers : dict
+        Where the upper level uses a multiplier: those of the other lower constraints, by name.
     """
 
     parameters: dict[str, np.ndarray]
@@ -55,6 +59,7 @@ class SweepRow:
     value: float
     values: dict[str, np.ndarray] = field(repr=False)
     time: float
+    multipliers: dict[str, np.ndarray] = field(repr=False, default_factory=dict)
 
     def cells(self, variables: Sequence[str]) -> list[str]:
         """The row of the table."""
@@ -83,8 +88,13 @@ class Sweep:
 
     @property
     def variables(self) -> list[str]:
-        """Names of both levels' variables, upper first."""
+        """Names of both levels' variables, upper first, and of the multipliers that were asked for."""
         return next((list(row.values) for row in self.rows if row.values), [])
+
+    @property
+    def multipliers(self) -> list[str]:
+        """Names of the other multipliers that were found, which no table shows unasked."""
+        return next((list(row.multipliers) for row in self.rows if row.multipliers), [])
 
     @property
     def values(self) -> np.ndarray:
@@ -92,14 +102,15 @@ class Sweep:
         return np.array([row.value for row in self.rows])
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A parameter's or a variable's values, a row of the sweep in each row."""
+        """A parameter's, a variable's or a multiplier's values, a row of the sweep in each row."""
         if name in self.parameters:
             return np.array([row.parameters[name] for row in self.rows])
-        if name not in self.variables:
-            known = ", ".join([*self.parameters, *self.variables])
+        if name not in (*self.variables, *self.multipliers):
+            known = ", ".join([*self.parameters, *self.variables, *self.multipliers])
             raise KeyError(f"'{name}'; there are {known}")
-        shape = next(row.values[name].shape for row in self.rows if row.values)
-        return np.array([row.values.get(name, np.full(shape, np.nan)) for row in self.rows])
+        answers = [row.multipliers | row.values for row in self.rows]
+        shape = next(answer[name].shape for answer in answers if answer)
+        return np.array([answer.get(name, np.full(shape, np.nan)) for answer in answers])
 
     def _head(self) -> list[str]:
         return [*self.parameters, "value", "status", *self.variables]
@@ -115,8 +126,14 @@ class Sweep:
         cells = [[escape(cell) for cell in row.cells(self.variables)] for row in self.rows]
         return html.table(cells, [escape(name) for name in self._head()])
 
-    def to_frame(self) -> pandas.DataFrame:
-        """A pandas DataFrame, a row for each choice; arrays take a column for each entry."""
+    def to_frame(self, multipliers: bool = False) -> pandas.DataFrame:
+        """A pandas DataFrame, a row for each choice; arrays take a column for each entry.
+
+        Parameters
+        ----------
+        multipliers : bool
+            Whether the multipliers that were not asked for by ``Lower.multiplier`` have columns too.
+        """
         import pandas
 
         rows = []
@@ -127,6 +144,8 @@ class Sweep:
             cells.update(value=row.value, status=row.status, time=row.time)
             for name in self.variables:
                 cells.update(_entries(name, row.values[name]) if row.values else {})
+            for name, value in row.multipliers.items() if multipliers else ():
+                cells.update(_entries(name, value))
             rows.append(cells)
         return pandas.DataFrame(rows)
 
@@ -236,12 +255,18 @@ def _solve_one(
     if not has_point:  # where there is no answer, the next one begins where this one did
         for variable, value in zip(variables, start, strict=True):
             variable.save_value(value)
+    asked = {m.id for follower in problem.followers for m in follower.multipliers.values()}
+    values, multipliers = {}, {}
+    for variable in variables if has_point else ():
+        is_unasked = isinstance(variable, Multiplier) and variable.id not in asked
+        (multipliers if is_unasked else values)[variable.name()] = np.array(variable.value, float)
     return SweepRow(
         parameters={name: np.asarray(value, float) for name, value in point.items()},
         status=str(solution.status),
         value=float(solution.value) if has_point else np.nan,
-        values={v.name(): np.array(v.value, float) for v in variables} if has_point else {},
+        values=values,
         time=solution.total_time,
+        multipliers=multipliers,
     )
 
 

@@ -91,6 +91,27 @@ def test_table_frame_and_picture(problem, tmp_path):
     assert list(result.to_frame().columns) == ["limit", "value", "status", "time", "x", "y"]
 
 
+def test_multipliers_are_shown_where_they_were_asked_for():
+    # By pencil: q = (d / 2 - tax / 4, d / 2 + tax / 4), the price is d + tax / 2.
+    tax, q = cp.Variable(name="tax"), cp.Variable(2, name="q", nonneg=True)
+    demand = cp.Parameter(name="d", value=3.0)
+    balance = cp.sum(q) >= demand
+    market = bm.Lower(cp.Minimize(cp.sum_squares(q) + tax * q[0]), [q <= 5, balance], variables=[q])
+    price = market.multiplier(balance)
+    upper = cp.Maximize(tax * q[0] - 0.1 * price)
+    result = bm.sweep(bm.BilevelProblem(upper, [0 <= tax, tax <= 5], market), {"d": [-1.0, 2.0, 3.0]})
+    assert result.variables == ["tax", "q", price.name()]
+    assert result._head() == ["d", "value", "status", "tax", "q", price.name()]
+    taxes = result["tax"][1:]
+    np.testing.assert_allclose(taxes, [1.9, 2.9], atol=1e-4)
+    np.testing.assert_allclose(result[price.name()][1:], [2, 3] + taxes / 2, atol=1e-4)
+    assert len(result.multipliers) == 2 and not set(result.multipliers) & set(result.variables)
+    np.testing.assert_allclose(result[result.multipliers[0]][1:], 0, atol=1e-6)  # q <= 5 is slack
+    pytest.importorskip("pandas")
+    assert result.to_frame().shape == (3, 8)
+    assert result.to_frame(multipliers=True).shape == (3, 12)
+
+
 def test_what_cannot_be_swept_is_said(problem):
     for values, said in [
         ({"limits": [1]}, "no parameter 'limits': it has price, limit"),

@@ -1,9 +1,11 @@
 """A stopped run goes on as if it had not been stopped; whatever is not that run is refused."""
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.errors import BlomodelError, FileFormatError, UnknownSettingError
+from blomodel.methods.run.registry import method_classes
 
 FEW = 9  # iterations before and after the stop: the lengths of stretches do not divide them
 
@@ -36,6 +39,9 @@ METHODS = {
     "bic-gaffa": {},
     "blocc": {"inner": "max-min"},
     "gam": {},
+    "bamm": {},
+    "brc": {},
+    "alright": {},
 }
 WITH_ROWS = ("lv-hba", "bic-gaffa", "blocc", "gam")
 ALWAYS = ("alt-pbgd", "meha, growing", "bome", "unrolled", "lv-hba", "gam")  # the others are slow tests
@@ -79,6 +85,24 @@ def test_compiled_methods_go_on_bit_by_bit(name, tmp_path):
     assert digits(second.solution) == digits(whole.solution) != digits(first.solution)
     first.solve(resume=first.solution, max_iterations=few)  # without a file
     assert digits(first.solution) == digits(whole.solution)
+
+
+def test_every_compiled_method_is_among_them():
+    tested = {name.split(",")[0] for name in METHODS}
+    for name, kind in method_classes().items():
+        is_compiled = "blomodel.kernels.loops" in Path(inspect.getsourcefile(kind)).read_text()
+        assert not is_compiled or name in tested, name
+
+
+@pytest.mark.parametrize("method", ["igjo", "vf-idca"])
+def test_methods_with_exact_lower_solves_go_on_from_their_best_point(method, tmp_path):
+    first = stated()
+    first.solve(method, max_iterations=3)
+    path, before = first.solution.save(tmp_path / "run.json"), first.value
+    second = stated()
+    second.solve(resume=path, max_iterations=3)
+    assert second.solution.iterations == 6
+    assert second.value < before
 
 
 def test_a_run_goes_on_in_another_process(tmp_path):
