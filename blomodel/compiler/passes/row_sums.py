@@ -4,6 +4,10 @@
 of A. Such a tape is taken apart here: what belongs to single rows, what is summed over them, and what
 holds no rows. For a number of rows a second tape is made, whose inputs are the data of these rows, and
 which counts them so often that its mean over all choices of rows is the whole sum.
+
+Rows of a sparse matrix have different numbers of entries, for which a tape has no place. So their products
+with what stands behind the matrix are inputs too, found outside of the tape, and slopes in these inputs
+are carried back by the same rows.
 """
 
 from __future__ import annotations
@@ -11,13 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy.sparse as sp
 
 from blomodel.compiler.builder import TapeBuilder
+from blomodel.compiler.passes.derivatives import jvp, vjp
 from blomodel.compiler.tape import Node, Tape
 from blomodel.errors import ModelError
 from blomodel.kernels import machine as op
 
-DATA, ENTRIES = "rows", "entries"  # names of the two further inputs
+DATA, ENTRIES, PRODUCTS = "rows", "entries", "products"  # names of the three further inputs
 
 
 class NotASumError(ModelError):
@@ -51,6 +57,26 @@ class _Slot:
         place[self.begin : self.begin + size] = flat
 
 
+@dataclass(frozen=True, eq=False)
+class _SparseProduct:
+    """A sparse matrix times a function of x, y and p, column by column among the last input."""
+
+    begin: int
+    matrix: sp.csr_array
+    columns: int
+    factor: Tape
+
+    def forward(self, rows: sp.csr_array, values: np.ndarray) -> np.ndarray:
+        """Some rows times the factor's values."""
+        return (rows @ values.reshape(-1, self.columns, order="F")).ravel(order="F")
+
+    def backward(self, rows: sp.csr_array, slopes: np.ndarray) -> np.ndarray:
+        """The transposed rows times slopes in the last input, of which this product has a part."""
+        size = rows.shape[0] * self.columns
+        own = slopes[self.begin : self.begin + size].reshape(-1, self.columns, order="F")
+        return (rows.T @ own).ravel(order="F")
+
+
 @dataclass(eq=False)
 class RowSum:
     """A function of x, y and p as a sum over rows, and its tape for some of them.
@@ -58,7 +84,8 @@ class RowSum:
     Attributes
     ----------
     tape : Tape
-        Of x, y, p, the data of the rows, and those entries of x that belong to the rows.
+        Of x, y, p, the data of the rows, those entries of x that belong to the rows, and the products of
+        sparse rows.
     n_rows, batch_size : int
     """
 
@@ -67,15 +94,72 @@ class RowSum:
     batch_size: int
     _slots: list[_Slot] = field(repr=False)
     _entries: np.ndarray = field(repr=False)  # by row, then one after another: places in x
+    _products: list[_SparseProduct] = field(repr=False)
 
     def __post_init__(self) -> None:
         self._data = np.zeros(self.tape.input_size(DATA))
+        self._chosen: tuple[np.ndarray, list[sp.csr_array]] = (np.empty(0), [])
 
-    def inputs(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The last two inputs of the tape, for these rows; the first is used again by the next call."""
+    def inputs(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The last three inputs of the tape, for these rows; the first is used again by the next call."""
         for slot in self._slots:
             slot.fill(self._data, rows)
-        return self._data, x[self.places(rows)]
+        products = [
+            product.forward(chosen, product.factor(x, y, p))
+            for product, chosen in zip(self._products, self._sparse_rows(rows), strict=True)
+        ]
+        return self._data, x[self.places(rows)], np.concatenate([np.empty(0), *products])
+
+    def _sparse_rows(self, rows: np.ndarray) -> list[sp.csr_array]:
+        """These rows of each sparse matrix; several slopes are taken on one batch."""
+        if self._chosen[0] is not rows:
+            whole = len(rows) == self.n_rows
+            found = [p.matrix if whole else p.matrix[rows] for p in self._products]
+            self._chosen = (rows, found)
+        return self._chosen[1]
+
+    @property
+    def has_products(self) -> bool:
+        """Whether there are sparse rows."""
+        return bool(self._products)
+
+    def through_products(
+        self, block: str, point: tuple[np.ndarray, ...], rows: np.ndarray, slopes: np.ndarray
+    ) -> np.ndarray | float:
+        """The part of the slope in x or y that comes by the products, from the slope in these."""
+        return sum(
+            vjp(product.factor, block)(*point, product.backward(chosen, slopes))
+            for product, chosen in zip(self._products, self._sparse_rows(rows), strict=True)
+            if product.factor.depends_on(block)
+        )
+
+    def moved_products(
+        self, point: tuple[np.ndarray, ...], rows: np.ndarray, direction: np.ndarray
+    ) -> np.ndarray:
+        """How the products change along a direction in y."""
+        return np.concatenate([np.empty(0), *(
+            product.forward(chosen, jvp(product.factor, "y")(*point, direction))
+            for product, chosen in zip(self._products, self._sparse_rows(rows), strict=True)
+        )])  # fmt: skip
+
+    def moved_slope(
+        self,
+        point: tuple[np.ndarray, ...],
+        rows: np.ndarray,
+        slopes: np.ndarray,
+        direction: np.ndarray,
+        moved: np.ndarray,
+    ) -> np.ndarray | float:
+        """How ``through_products`` in y changes along a direction, along which the slopes move too."""
+        total: np.ndarray | float = 0.0
+        for product, chosen in zip(self._products, self._sparse_rows(rows), strict=True):
+            back = vjp(product.factor, "y")
+            tangent = np.concatenate([direction, product.backward(chosen, moved)])
+            along = jvp(back, ("y", back.input_names[-1]))
+            total = total + along(*point, product.backward(chosen, slopes), tangent)
+        return total
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """Which entries of x belong to the rows, in the order of the last input."""
@@ -95,17 +179,18 @@ class _Parts:
         self.tape, self.name = tape, name
         self.n_rows = _count_rows(tape)
         if self.n_rows == 0:
-            raise self._refuse("it holds no product of a dense data matrix with variables")
+            raise self._refuse("it holds no product of a data matrix with variables")
         self.size = min(batch_size, self.n_rows)
         self.states: list[State] = []
         self.new: list[int] = []
         self.slots: list[_Slot] = []
         self.entries: list[np.ndarray] = []
-        self.top = self.n_entries = 0
+        self.products: list[_SparseProduct] = []
+        self.top = self.n_entries = self.n_products = 0
         # How many numbers the further inputs have is known only at the end: as many as there may be.
         width = _widest(tape, self.n_rows)
-        names = (*tape.input_names, DATA, ENTRIES)
-        sizes = (*tape.input_sizes, self.size * width, self.size * width)
+        names = (*tape.input_names, DATA, ENTRIES, PRODUCTS)
+        sizes = (*tape.input_sizes, *(self.size * width,) * 3)
         self.b = TapeBuilder(names, sizes)
         self._in_rows: dict[tuple[int, _Rows], int] = {}
 
@@ -117,7 +202,7 @@ class _Parts:
         if isinstance(self.states[self.tape.output], _Rows):
             raise self._refuse("its value is not summed over the rows")
         made = self.b.finish(self.new[self.tape.output])
-        sizes = [*made.input_sizes[:-2], self.top, self.n_entries]
+        sizes = [*made.input_sizes[:-3], self.top, self.n_entries, self.n_products]
         made = Tape(made.input_names, sizes, made.nodes, made.output)
         nodes = [
             Node(node.op, node.args, sizes[node.data], node.data) if node.op == op.INPUT else node
@@ -125,7 +210,7 @@ class _Parts:
         ]
         made = Tape(made.input_names, sizes, nodes, made.output)
         entries = np.column_stack(self.entries) if self.entries else np.empty((self.n_rows, 0), int)
-        return RowSum(made, self.n_rows, self.size, self.slots, entries)
+        return RowSum(made, self.n_rows, self.size, self.slots, entries, self.products)
 
     def _refuse(self, why: str) -> NotASumError:
         return NotASumError(
@@ -140,6 +225,8 @@ class _Parts:
         states = [self.states[arg] for arg in node.args]
         if node.op == op.MATMUL and self._is_data_product(node, states):
             return self._data_product(node)
+        if node.op == op.SPARSE and node.data[0].shape[0] == self.n_rows and states[0] is None:
+            return self._sparse_product(node)
         if not any(states):
             args = tuple(self.new[arg] for arg in node.args)
             return None, self.b.emit(node.op, args, node.size, node.data)
@@ -180,6 +267,16 @@ class _Parts:
             matrix, self.new[node.args[1]], self.size, k, n, a_transposed=self.size > 1
         )
         return _Rows(n, False), product
+
+    def _sparse_product(self, node: Node) -> tuple[State, int]:
+        matrix, columns = node.data
+        begin, size = self.n_products, self.size * columns
+        self.n_products += size
+        tape = self.tape
+        factor = Tape(tape.input_names, tape.input_sizes, tape.nodes, node.args[0])
+        self.products.append(_SparseProduct(begin, matrix.csr, columns, factor))
+        product = self.b.gather(self.b.input(PRODUCTS), np.arange(begin, begin + size))
+        return _Rows(columns, False), product
 
     def _slot(self, table: np.ndarray, is_by_row: bool) -> int:
         """The part of the data that holds a table's lines for the batch; equal tables share it."""
@@ -320,6 +417,9 @@ def _count_rows(tape: Tape) -> int:
             m, k, _, transposed = node.data
             if m > 1 and k > 1 and transposed < 2:
                 found = max(found, (m * k, m))
+        elif node.op == op.SPARSE and node.data[0].shape[0] > 1:
+            matrix = node.data[0]
+            found = max(found, (matrix.csr.nnz, matrix.shape[0]))
     return found[1]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from blomodel.compiler.passes.derivatives import gradient, jvp
-from blomodel.compiler.passes.row_sums import ENTRIES, NotASumError, RowSum, row_sum
+from blomodel.compiler.passes.row_sums import ENTRIES, PRODUCTS, NotASumError, RowSum, row_sum
 from blomodel.compiler.tape import Tape
 from blomodel.kernels.prox import prox
 from blomodel.methods.first_order.constants import safe_step
@@ -31,7 +31,7 @@ FEW_STEPS = 10  # inner steps in each iteration, where no number is given
 WEIGHT, POWER = 10.0, 1 / 3  # gamma_k = WEIGHT (k + 1)^POWER, in units of the curvatures, if not given
 SHORTER = 500.0  # iterations after which steps in y have become visibly shorter
 MARGIN = 1.5  # by which rows that were not looked at may be more curved
-PROBES, PRODUCTS = 3, 10  # batches whose curvature is looked at, and products for each
+PROBES, PRODUCTS_EACH = 3, 10  # batches whose curvature is looked at, and products for each
 MOREAU_REACH = 10.0  # of the proximal parameter, in units of one over the curvature of g
 
 
@@ -43,6 +43,8 @@ class Sampled:
         self.tape = tape if rows is None else rows.tape
         self._in_x, self._in_y = (gradient(self.tape, (block,)) for block in ("x", "y"))
         self._in_entries = None if rows is None else gradient(self.tape, (ENTRIES,))
+        has_products = rows is not None and rows.has_products
+        self._in_products = gradient(self.tape, (PRODUCTS,)) if has_products else None
         self.n_slopes = 0
 
     def draw(self, random: np.random.Generator) -> np.ndarray | None:
@@ -54,40 +56,69 @@ class Sampled:
         drawn = random.choice(self.rows.n_rows, self.rows.batch_size, replace=False, shuffle=False)
         return np.sort(drawn)  # as data on disk are read fastest
 
-    def at(self, x: np.ndarray, batch: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        """The inputs behind y."""
+    def at(self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """All inputs."""
         if self.rows is None or batch is None:
-            return (self.p,)
-        return (self.p, *self.rows.inputs(x, batch))
+            return (x, y, self.p)
+        return (x, y, self.p, *self.rows.inputs(x, y, self.p, batch))
 
     def in_y(self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None) -> np.ndarray:
         """The slope in y."""
         self.n_slopes += 1
-        return self._in_y(x, y, *self.at(x, batch))
+        at = self.at(x, y, batch)
+        return self._in_y(*at) + self._by_products("y", at, batch)
 
     def in_x(self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None) -> np.ndarray:
         """The slope in x."""
         self.n_slopes += 1
-        rest = self.at(x, batch)
-        slope = self._in_x(x, y, *rest)
+        at = self.at(x, y, batch)
+        slope = self._in_x(*at) + self._by_products("x", at, batch)
         if self.rows is not None and batch is not None and self._in_entries is not None:
-            np.add.at(slope, self.rows.places(batch), self._in_entries(x, y, *rest))
+            np.add.at(slope, self.rows.places(batch), self._in_entries(*at))
         return slope
+
+    def _by_products(
+        self, block: str, at: tuple[np.ndarray, ...], batch: np.ndarray | None
+    ) -> np.ndarray | float:
+        """What comes to a slope by the products of sparse rows."""
+        if self.rows is None or self._in_products is None or batch is None:
+            return 0.0
+        return self.rows.through_products(block, at[:3], batch, self._in_products(*at))
 
     def value(self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None) -> float:
         """The objective."""
-        return float(self.tape(x, y, *self.at(x, batch))[0])
+        return float(self.tape(*self.at(x, y, batch))[0])
+
+    def _hessian_at(
+        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Products with the second derivatives in y."""
+        at = tuple(np.array(part) for part in self.at(x, y, batch))
+        rows = self.rows
+        if rows is None or self._in_products is None or batch is None:
+            action = jvp(self._in_y, ("y",))
+            return lambda vector: action(*at, vector)
+        both = ("y", PRODUCTS)
+        own, of_products = jvp(self._in_y, both), jvp(self._in_products, both)
+        slopes = self._in_products(*at)
+
+        def product(vector: np.ndarray) -> np.ndarray:
+            tangent = np.concatenate([vector, rows.moved_products(at[:3], batch, vector)])
+            moved = of_products(*at, tangent)
+            return own(*at, tangent) + rows.moved_slope(at[:3], batch, slopes, vector, moved)
+
+        return product
 
     def curvature(self, x: np.ndarray, y: np.ndarray, random: np.random.Generator) -> float:
         """The largest second derivative in y that a few batches show, with a margin."""
-        if not self.tape.depends_on("y"):
+        if not (self.tape.depends_on("y") or self.tape.depends_on(PRODUCTS)):
             return 0.0
-        action, largest = jvp(self._in_y, ("y",)), 0.0
+        largest = 0.0
         for _ in range(PROBES if self.rows is not None else 1):
-            rest = tuple(np.array(part) for part in self.at(x, self.draw(random)))
+            action = self._hessian_at(x, y, self.draw(random))
             vector, size = random.standard_normal(y.size), 0.0
-            for _ in range(PRODUCTS):
-                vector = action(x, y, *rest, vector / (np.linalg.norm(vector) or 1.0))
+            for _ in range(PRODUCTS_EACH):
+                vector = action(vector / (np.linalg.norm(vector) or 1.0))
                 size = float(np.linalg.norm(vector))
                 if not (np.isfinite(size) and size > 0):
                     break

@@ -12,8 +12,8 @@ from typing import Any
 from blomodel.errors import MissingPackageError, SolverError
 
 MOST_DEATHS = 3  # of workers, in one call: then it is the work that kills them
-# Raised where a worker has died: by local processes, and by a Dask cluster that has given up.
-DEATHS = ("TerminatedWorkerError", "KilledWorker")
+# Raised where a worker has died: by local processes, by a Dask cluster that has given up, and by Ray.
+DEATHS = {"TerminatedWorkerError", "KilledWorker", "RayActorError"}
 
 
 def each_elsewhere(make: Callable[[int], tuple[Any, ...]], count: int, n_jobs: int) -> Iterator[Any]:
@@ -46,7 +46,7 @@ def each_elsewhere(make: Callable[[int], tuple[Any, ...]], count: int, n_jobs: i
                 pass
             raise
         except Exception as error:
-            if type(error).__name__ not in DEATHS:
+            if DEATHS.isdisjoint(kind.__name__ for kind in type(error).__mro__):
                 raise
             deaths += 1
             if deaths > MOST_DEATHS:

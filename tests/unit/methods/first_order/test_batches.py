@@ -5,6 +5,8 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg
 from scipy.optimize import minimize, minimize_scalar
 
 import blomodel as bm
@@ -150,6 +152,129 @@ def test_kinks_take_proximal_steps_on_batches_too() -> None:
 
     best = minimize(lasso, np.ones(2 * K), bounds=[(0, None)] * (2 * K), tol=1e-12)
     np.testing.assert_allclose(problem.solution.values["y"], best.x[:K] - best.x[K:], atol=1e-4)
+
+
+# Sparse rows, beside the same steps in plain NumPy on dense rows
+
+WIDE, SEED = 80, 4
+STEPS = {"penalty": 5.0, "step_x": 0.05, "step_y": 0.1, "max_steps": 12}
+
+
+def _sparse_data() -> tuple[sp.csr_array, np.ndarray, sp.csr_array, np.ndarray]:
+    random = np.random.default_rng(5)
+    A = sp.random_array((N, WIDE), density=0.05, rng=random, format="csr")
+    V = sp.random_array((N // 2, WIDE), density=0.05, rng=random, format="csr")
+    return A, random.standard_normal(N), V, random.standard_normal(N // 2)
+
+
+def _sparse_ridge() -> bm.BilevelProblem:
+    A, b, V, c = _sparse_data()
+    x, y = cp.Variable(name="x"), cp.Variable(WIDE, name="y")
+    g = cp.sum_squares(A @ y - b) / N + (0.1 + x) * cp.sum_squares(y)
+    f = cp.sum_squares(V @ y - c) / len(c) + 0.5 * cp.square(x - 0.5)
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    x.value, y.value = 1.0, np.linspace(-1, 1, WIDE)
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0, x <= 2], lower)
+
+
+class _Naive:
+    """Slopes of the two objectives on some rows, by hand."""
+
+    def __init__(self, size: int) -> None:
+        A, b, V, c = _sparse_data()
+        self.size, self.A, self.b, self.V, self.c = size, A.toarray(), b, V.toarray(), c
+
+    def begin(self, k: int) -> None:
+        self.random = np.random.default_rng((SEED, k))
+
+    def draw(self, n: int) -> np.ndarray:
+        return np.sort(self.random.choice(n, self.size, replace=False, shuffle=False))
+
+    def g_rows(self) -> np.ndarray:
+        return self.draw(N)
+
+    def g_y(self, x: float, y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        A = self.A[rows]
+        return 2 * A.T @ (A @ y - self.b[rows]) / self.size + 2 * (0.1 + x) * y
+
+    def f_y(self, y: np.ndarray) -> np.ndarray:
+        rows = self.draw(N // 2)
+        V = self.V[rows]
+        return 2 * V.T @ (V @ y - self.c[rows]) / self.size
+
+    def f_x(self, x: float) -> float:
+        self.draw(N // 2)
+        return x - 0.5
+
+
+def _moved(x: float, slope: float) -> float:
+    return float(np.clip(x - STEPS["step_x"] * slope, 0, 2))
+
+
+def _alternating(naive: _Naive, x: float, y: np.ndarray) -> tuple[float, np.ndarray]:
+    z, gamma, step = y.copy(), STEPS["penalty"], STEPS["step_y"]
+    for k in range(STEPS["max_steps"]):
+        naive.begin(k)
+        for _ in range(3):
+            rows = naive.g_rows()
+            z = z - step * naive.g_y(x, z, rows)
+            y = y - step * (naive.g_y(x, y, rows) + naive.f_y(y) / gamma)
+        naive.g_rows()
+        x = _moved(x, naive.f_x(x) + gamma * (y @ y - z @ z))
+    return x, y
+
+
+def _free(naive: _Naive, x: float, y: np.ndarray) -> tuple[float, np.ndarray]:
+    for k in range(STEPS["max_steps"]):
+        naive.begin(k)
+        for _ in range(3):
+            slope = naive.g_y(x, y, naive.g_rows()) + naive.f_y(y) / STEPS["penalty"]
+            y = y - STEPS["step_y"] * slope
+        x = _moved(x, naive.f_x(x))
+    return x, y
+
+
+def _moreau(naive: _Naive, x: float, y: np.ndarray) -> tuple[float, np.ndarray]:
+    theta, step = y.copy(), STEPS["step_y"]
+    for k in range(STEPS["max_steps"]):
+        naive.begin(k)
+        c, rows = STEPS["penalty"] * (k + 1) ** 0.3, naive.g_rows()
+        theta = theta - step * (naive.g_y(x, theta, rows) + theta - y)
+        x = _moved(x, naive.f_x(x) / c + y @ y - theta @ theta)
+        y = y - step * (naive.g_y(x, y, rows) + naive.f_y(y) / c - (y - theta))
+    return x, y
+
+
+TWINS = {"meha": _moreau, "alt-pbgd": _alternating, "f2sa": _alternating, "pbgd-free": _free}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("size", [1, 8])
+def test_sparse_rows_take_the_steps_of_plain_numpy(name: str, size: int) -> None:
+    more = {"penalty_power": 0.3, "proximal": 1.0, "step_theta": 0.1}
+    more = more if name == "meha" else {"inner_steps": 3}
+    ends = []
+    for _ in range(2):
+        problem = _sparse_ridge()
+        problem.solve(method=name, batch_size=size, seed=SEED, **STEPS, **more)
+        assert problem.solution is not None
+        ends.append(problem.solution.iterate)
+    np.testing.assert_array_equal(ends[0]["y"], ends[1]["y"])
+    x, y = TWINS[name](_Naive(size), 1.0, np.linspace(-1, 1, WIDE))
+    np.testing.assert_allclose(ends[0]["x"], x, rtol=1e-11)
+    np.testing.assert_allclose(ends[0]["y"], y, rtol=1e-10, atol=1e-13)
+
+
+def test_sparse_rows_without_given_steps_come_near_the_answer() -> None:
+    A, b, V, c = _sparse_data()
+
+    def phi(x: float) -> float:
+        y = sp.linalg.spsolve(sp.csc_array(A.T @ A / N + (0.1 + x) * sp.eye_array(WIDE)), A.T @ b / N)
+        return float(np.mean((V @ y - c) ** 2) + 0.5 * (x - 0.5) ** 2)
+
+    least = minimize_scalar(phi, bounds=(0, 2), method="bounded").fun
+    problem = _sparse_ridge()
+    assert problem.solve(method="f2sa", batch_size=16, max_steps=150) == pytest.approx(least, rel=0.02)
 
 
 def test_what_has_no_rows_is_refused_with_what_would_work() -> None:

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from pieces_of_work import die, die_once, square
+from ray_clusters import local_ray
 
 from blomodel.errors import SolverError
 from blomodel.methods.run.elsewhere import MOST_DEATHS, each_elsewhere
@@ -64,3 +65,13 @@ def test_a_worker_of_a_dask_cluster_that_is_killed_loses_only_its_piece(tmp_path
     begun = [int(path.name.split()[0]) for path in tmp_path.iterdir()]
     assert sorted(set(begun)) == list(range(8))
     assert 8 < len(begun) <= 10  # the one that was lost, and one that may have waited there
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_ray_cluster_that_dies_loses_only_what_was_being_worked_on(tmp_path):
+    with local_ray():
+        calls = each_elsewhere(lambda k: (die_once, k, str(tmp_path)), 6, 2)
+        assert list(calls) == [0, 1, 4, 9, 16, 25]
+        assert (tmp_path / "died").exists()
+        with pytest.raises(SolverError, match=f"died {MOST_DEATHS + 1} times"):
+            list(each_elsewhere(lambda k: (die, k), 2, 2))

@@ -8,11 +8,13 @@ import sys
 import cvxpy as cp
 import numpy as np
 import pytest
+from ray_clusters import local_ray
 
 import blomodel as bm
 from blomodel.basics.memory import bare_copy
 from blomodel.errors import MissingPackageError, UnknownSettingError
 from blomodel.methods.portfolio import plan
+from blomodel.methods.run import parallel
 
 joblib = pytest.importorskip("joblib")
 
@@ -35,10 +37,25 @@ def solved(**options):
     return problem, np.concatenate([x.value, y.value])
 
 
-def same_on(backend, **options):
+def with_searches_only(monkeypatch):
+    """Leave out what proves: a proof would come before the searches."""
+    searches = tuple(step for step in plan.MEMBERS if not step.may_prove)
+    monkeypatch.setattr(plan, "MEMBERS", searches)
+
+
+def same_on(backend, monkeypatch):
+    with_searches_only(monkeypatch)
     alone, point = solved()
-    with joblib.parallel_config(backend=backend, **options):
+    sent, each = [], parallel.each_elsewhere
+
+    def watched(make, count, n_jobs):
+        sent.append(count)
+        return each(make, count, n_jobs)
+
+    monkeypatch.setattr(parallel, "each_elsewhere", watched)
+    with joblib.parallel_config(backend=backend):
         shared, other = solved(n_jobs=2)
+    assert sent
     # Solvers start from the last answer, which is another one in another process: rounding may differ.
     assert shared.value == pytest.approx(alone.value, rel=1e-12)
     np.testing.assert_allclose(point, other, rtol=0, atol=1e-9)
@@ -46,21 +63,39 @@ def same_on(backend, **options):
     assert shared.solution.iterations == alone.solution.iterations
 
 
-def test_two_jobs_find_what_one_finds():
-    same_on("threading")
+def test_two_jobs_find_what_one_finds(monkeypatch):
+    same_on("threading", monkeypatch)
 
 
 @pytest.mark.slow
-def test_two_processes_find_what_one_finds():
-    same_on("loky")
+def test_two_processes_find_what_one_finds(monkeypatch):
+    same_on("loky", monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_local_dask_cluster_finds_what_one_process_finds():
+def test_a_local_dask_cluster_finds_what_one_process_finds(monkeypatch):
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
-        same_on("dask")
+        same_on("dask", monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_local_ray_cluster_finds_what_one_process_finds(monkeypatch):
+    limit = cp.Parameter(name="limit", value=1.0)
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= limit], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x - 2) ** 2 + (y - 2) ** 2), [0 <= x, x <= 3], lower)
+    values, methods = {"limit": np.arange(16) / 10}, ["auto", "alt-pbgd"]
+    swept, compared = bm.sweep(problem, values), bm.compare(problem, methods)
+    with local_ray():
+        same_on("ray", monkeypatch)
+        swept_there = bm.sweep(problem, values, n_jobs=2)
+        compared_there = bm.compare(problem, methods, n_jobs=2)
+    np.testing.assert_allclose(swept_there.values, swept.values, rtol=0, atol=1e-9)
+    for there, here in zip(compared_there.rows, compared.rows, strict=True):
+        assert (there.method, there.solution.iterations) == (here.method, here.solution.iterations)
+        assert there.value == pytest.approx(here.value, abs=1e-9)
 
 
 def test_the_same_seed_gives_the_same_answer():
@@ -94,8 +129,7 @@ def test_leaves_made_after_arrival_do_not_meet_those_that_were_sent():
 
 
 def test_a_time_limit_holds_for_the_processes_too(monkeypatch):
-    searches = tuple(step for step in plan.MEMBERS if not step.may_prove)
-    monkeypatch.setattr(plan, "MEMBERS", searches)  # a proof would come before the limit
+    with_searches_only(monkeypatch)
     with joblib.parallel_config(backend="threading"):
         problem, _, _ = wavy_problem()
         problem.solve(n_jobs=2, n_starts=500, time_limit=1.0)
