@@ -5,9 +5,9 @@ of A. Such a tape is taken apart here: what belongs to single rows, what is summ
 holds no rows. For a number of rows a second tape is made, whose inputs are the data of these rows, and
 which counts them so often that its mean over all choices of rows is the whole sum.
 
-Rows of a sparse matrix have different numbers of entries, for which a tape has no place. So their products
-with what stands behind the matrix are inputs too, found outside of the tape, and slopes in these inputs
-are carried back by the same rows.
+Rows of a sparse matrix have different numbers of entries, for which a tape has no place. So their
+products with what stands behind the matrix are inputs too, found outside of the tape, and slopes in
+these inputs are carried back by the same rows.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class RowSum:
     def inputs(
         self, x: np.ndarray, y: np.ndarray, p: np.ndarray, rows: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The last three inputs of the tape, for these rows; the first is used again by the next call."""
+        """The last three inputs of the tape, for these rows; the next call uses the first one again."""
         for slot in self._slots:
             slot.fill(self._data, rows)
         products = [

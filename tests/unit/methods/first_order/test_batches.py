@@ -6,8 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import scipy.sparse.linalg
 from scipy.optimize import minimize, minimize_scalar
+from scipy.sparse.linalg import spsolve
 
 import blomodel as bm
 from blomodel.compiler.passes.row_sums import NotASumError
@@ -269,7 +269,7 @@ def test_sparse_rows_without_given_steps_come_near_the_answer() -> None:
     A, b, V, c = _sparse_data()
 
     def phi(x: float) -> float:
-        y = sp.linalg.spsolve(sp.csc_array(A.T @ A / N + (0.1 + x) * sp.eye_array(WIDE)), A.T @ b / N)
+        y = spsolve(sp.csc_array(A.T @ A / N + (0.1 + x) * sp.eye_array(WIDE)), A.T @ b / N)
         return float(np.mean((V @ y - c) ** 2) + 0.5 * (x - 0.5) ** 2)
 
     least = minimize_scalar(phi, bounds=(0, 2), method="bounded").fun
