@@ -70,39 +70,39 @@ from blomodel.reformulations.symbolic import (
 # Rearrangements and affine maps
 
 
-@pulls_back(AddExpression)
+@pulls_back(AddExpression, always=True)
 def _addition(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(cotangent, atom.args[number].shape)
 
 
-@pulls_back(NegExpression, one_minus_pos)
+@pulls_back(NegExpression, one_minus_pos, always=True)
 def _negation(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return times(cp.Constant(-1.0), cotangent) if isinstance(cotangent, cp.Constant) else -cotangent
 
 
-@pulls_back(*SAME_VALUE)
+@pulls_back(*SAME_VALUE, always=True)
 def _same(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return cotangent
 
 
-@pulls_back(Sum)
+@pulls_back(Sum, always=True)
 def _sum(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return spread(cotangent, atom.args[0].shape, atom.axis)
 
 
-@pulls_back(Promote, broadcast_to)
+@pulls_back(Promote, broadcast_to, always=True)
 def _broadcast(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(cotangent, atom.args[0].shape)
 
 
-@pulls_back(reshape)
+@pulls_back(reshape, always=True)
 def _reshape(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     if atom.order == "F":
         return in_shape(cotangent, atom.args[0].shape)
     return _linear(atom, cotangent, number)
 
 
-@pulls_back(transpose)
+@pulls_back(transpose, always=True)
 def _transpose(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return cotangent.T if atom.ndim == 2 else _linear(atom, cotangent, number)
 
@@ -127,7 +127,7 @@ def _linear(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return apply_matrix(coefficient_matrix(atom, number).T, cotangent, atom.args[number].shape)
 
 
-@pulls_back(Hstack, Vstack, Concatenate)
+@pulls_back(Hstack, Vstack, Concatenate, always=True)
 def _stack(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     own, at = atom.args[number], _places_of_arguments(atom)[number]
     is_piece = cotangent.ndim == 1 and cotangent.size > 1 and at[-1] - at[0] == own.size - 1
@@ -147,12 +147,12 @@ def _places_of_arguments(atom: Any) -> list[np.ndarray]:
 # Products
 
 
-@pulls_back(multiply)
+@pulls_back(multiply, always=True)
 def _multiplication(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     return gather_up(times(atom.args[1 - number], cotangent), atom.args[number].shape)
 
 
-@pulls_back(DivExpression)
+@pulls_back(DivExpression, always=True)
 def _division(atom: Any, cotangent: cp.Expression, number: int) -> cp.Expression:
     top, bottom = atom.args
     if number == 0:

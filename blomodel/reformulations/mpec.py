@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -36,7 +37,7 @@ from blomodel.reformulations.nonlinear_language import (
     state_expression,
 )
 from blomodel.reformulations.smooth_parts import NormParts, SmoothParts
-from blomodel.reformulations.symbolic import pull_back, spread, times
+from blomodel.reformulations.symbolic import check_pull_back, pull_back, spread, times
 from blomodel.text.shorten import shorten
 
 RELAXATION = 1e-8  # t until it is set to something else
@@ -68,8 +69,6 @@ class LowerConditions:
     rows : list of LowerRow
     smooth : SmoothParts
         Variables that stand for kinked atoms.
-    stationarity : list of pairs
-        A lower variable and the Lagrangian's gradient in it.
     relaxation : cvxpy.Parameter
         t, the largest product of a multiplier and its slack.
     """
@@ -81,7 +80,6 @@ class LowerConditions:
     smooth: SmoothParts
     objective: Any
     rows: list[LowerRow]
-    stationarity: list[tuple[cp.Expression | Constraint, cp.Expression]]
 
     def __init__(self, model: Model, variables: Sequence[cp.Variable] | None = None) -> None:
         self.model = model
@@ -102,7 +100,17 @@ class LowerConditions:
         self.rows = [
             self._row(number, constraint) for number, constraint in enumerate(self._lifting.constraints)
         ]
-        self.stationarity = list(zip(self.lower_variables, self._gradient(), strict=True))
+        if not self._norms():
+            check_pull_back(
+                [self.objective, *(row.expression for row in self.rows)], self.lower_variables
+            )
+        else:
+            _ = self.stationarity
+
+    @cached_property
+    def stationarity(self) -> list[tuple[cp.Expression | Constraint, cp.Expression]]:
+        """A lower variable and the Lagrangian's gradient in it, for each."""
+        return list(zip(self.lower_variables, self._gradient(), strict=True))
 
     def _row(self, number: int, constraint: Constraint) -> LowerRow:
         kind, expression = as_row(constraint)

@@ -125,10 +125,13 @@ class SmoothParts:
 
     def split_norms(self, expression: Any, is_wanted: Callable[[Any], bool]) -> Any:
         """The expression with a length in place of each Euclidean norm that is wanted."""
+        return self._split_norms(expression, is_wanted) if _holds_norm(expression) else expression
+
+    def _split_norms(self, expression: Any, is_wanted: Callable[[Any], bool]) -> Any:
         if not is_wanted(expression) or not expression.args:
             return expression
-        arguments = [self.split_norms(argument, is_wanted) for argument in expression.args]
-        if isinstance(expression, Pnorm | PnormApprox) and float(expression.p) == 2.0:
+        arguments = [self._split_norms(argument, is_wanted) for argument in expression.args]
+        if _is_norm(expression):
             return self._length(expression, arguments[0])
         return _rebuilt(expression, arguments)
 
@@ -140,7 +143,7 @@ class SmoothParts:
         if not expression.args or not expression.variables():
             return expression
         arguments = [self._split(argument) for argument in expression.args]
-        if isinstance(expression, Pnorm | PnormApprox) and float(expression.p) == 2.0:
+        if _is_norm(expression):
             return self._length(expression, arguments[0])
         if isinstance(expression, abs_atom):
             return self._absolute(arguments[0])
@@ -210,3 +213,13 @@ def _rebuilt(expression: Any, arguments: list[Any]) -> Any:
 
 def _value(expression: cp.Expression) -> np.ndarray:
     return np.asarray(expression.value, dtype=float)
+
+
+def _is_norm(expression: Any) -> bool:
+    """Whether an expression is a Euclidean norm."""
+    return isinstance(expression, Pnorm | PnormApprox) and float(expression.p) == 2.0
+
+
+def _holds_norm(expression: Any) -> bool:
+    """Whether there is a Euclidean norm anywhere in it."""
+    return _is_norm(expression) or any(map(_holds_norm, expression.args))

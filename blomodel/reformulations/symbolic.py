@@ -31,13 +31,16 @@ from blomodel.text.shorten import shorten
 # Gives the cotangent of the argument with the given number.
 PullBack = Callable[[Any, cp.Expression, int], cp.Expression]
 PULL_BACKS: dict[type, PullBack] = {}
+_ALWAYS: set[type] = set()  # atoms whose function refuses nothing
 
 
-def pulls_back(*atoms: type) -> Callable[[PullBack], PullBack]:
-    """Register the function that pulls cotangents back through these atoms."""
+def pulls_back(*atoms: type, always: bool = False) -> Callable[[PullBack], PullBack]:
+    """Register the function that pulls cotangents back through these atoms; ``always``: any of them."""
 
     def register(function: PullBack) -> PullBack:
         PULL_BACKS.update(dict.fromkeys(atoms, function))
+        if always:
+            _ALWAYS.update(atoms)
         return function
 
     return register
@@ -91,13 +94,32 @@ def pull_back(
         if isinstance(node, cp.Variable):
             wanted[node.id].whole.append(cotangent)
             continue
-        if isinstance(node, index | special_index) and isinstance(node.args[0], cp.Variable):
+        if _picks_entries(node):
             wanted[node.args[0].id].pick(node, cotangent)
             continue
         for number, argument in enumerate(node.args):
             if id(argument) in cotangents:
                 cotangents[id(argument)].append(_apply(node, cotangent, number))
     return [wanted[variable.id].total() for variable in variables]
+
+
+def check_pull_back(outputs: Sequence[cp.Expression], variables: Sequence[cp.Variable]) -> None:
+    """Raise UnsupportedAtomError where ``pull_back`` would; the sums and stacks are not written."""
+    from blomodel.reformulations import derivative_rules  # noqa: F401 - they register themselves
+
+    roots = [write_out(output, _has_pull_back) for output in outputs]
+    order = _in_order(roots, {variable.id for variable in variables})
+    held = {id(node) for node in order}
+    for node in order:
+        if isinstance(node, cp.Variable) or type(node) in _ALWAYS or _picks_entries(node):
+            continue
+        for number, argument in enumerate(node.args):
+            if id(argument) in held:
+                _apply(node, cp.Constant(np.ones(node.shape)), number)
+
+
+def _picks_entries(node: Any) -> bool:
+    return isinstance(node, index | special_index) and isinstance(node.args[0], cp.Variable)
 
 
 def _has_pull_back(part: cp.Expression) -> bool:

@@ -8,7 +8,7 @@ by entry, so that a matrix of decisions, a row for each hour, goes apart by hour
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from blomodel.declare.followers import Lower
 from blomodel.declare.levels import Levels
 from blomodel.declare.statement import Partner, Statement
 from blomodel.model.model import Model
+from blomodel.model.rows import Rows
 
 _PLAIN = (Inequality, Equality, NonNeg, NonPos, Zero)  # rows of these can go to different groups
 
@@ -81,10 +82,10 @@ def _groups(model: Model) -> tuple[np.ndarray, np.ndarray]:
         meetings.add(tape, is_sum=True)
     statement = model.statement
     partners = {partner.position: partner for partner in statement.partners}
-    for constraint in statement.upper_constraints:
-        _add_rows(meetings, constraint, model, None)
-    for position, constraint in enumerate(statement.lower.constraints):
-        _add_rows(meetings, constraint, model, partners.get(position))
+    for rows in (model.upper_in, model.upper_eq):
+        _add_rows(meetings, rows, statement.upper_constraints, model, {})
+    for rows in (model.lower_in, model.lower_eq):
+        _add_rows(meetings, rows, statement.lower.constraints, model, partners)
     label = meetings.components()[: meetings.n_entries]
     of_x, of_y = label[: model.x.size], label[model.x.size :]
     # Without x nothing is decided, so that all such groups are one; without y there is no lower level.
@@ -100,15 +101,27 @@ def _groups(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return rank[: of_x.size], rank[of_x.size :]
 
 
-def _add_rows(meetings: Meetings, constraint: Constraint, model: Model, partner: Partner | None) -> None:
-    """Tie what meets in a constraint, and its rows to the variables that belong to them."""
-    _, row = as_row(constraint)
-    rows = meetings.add(lower([row], model.blocks), is_sum=False)
-    if not isinstance(constraint, _PLAIN):
-        meetings.tie(rows[0], rows)
-    if partner is not None:
-        places = [np.arange(model.y.size)[model.y.slice_of(leaf)] for leaf in partner.variables]
-        meetings.tie(rows, meetings.entries("y")[np.concatenate(places)])
+def _add_rows(
+    meetings: Meetings,
+    rows: Rows,
+    constraints: Sequence[Constraint],
+    model: Model,
+    partners: Mapping[int, Partner],
+) -> None:
+    """Tie what meets in each row, and the rows to the variables that belong to them."""
+    vertices = np.empty(0, int) if rows.tape is None else meetings.add(rows.tape, is_sum=False)
+    spectral = dict(rows.spectral)
+    for position, part in rows.slices.items():
+        if position in spectral:
+            own = meetings.add(lower([spectral[position]], model.blocks), is_sum=False)
+        else:
+            own = vertices[part]
+        if not isinstance(constraints[position], _PLAIN):
+            meetings.tie(own[:1], own)
+        if position in partners:
+            leaves = partners[position].variables
+            places = [np.arange(model.y.size)[model.y.slice_of(leaf)] for leaf in leaves]
+            meetings.tie(own, meetings.entries("y")[np.concatenate(places)])
 
 
 class _Fork:
@@ -133,8 +146,16 @@ class _Fork:
         """For the rows of each level and for each group, those that it may have a part in."""
         return [_concerned(self.owners, rows, self._n_groups) for rows in self._rows]
 
+    @cached_property
+    def first(self) -> Statement:
+        """What the first group's problem is: whether the groups go apart is tried on it."""
+        return self._statement_of(0)
+
     def statement_of(self, group: int) -> Statement:
         """What the group's problem is."""
+        return self.first if group == 0 else self._statement_of(group)
+
+    def _statement_of(self, group: int) -> Statement:
         statement, levels = self.statement, self.statement.levels
         own = {
             leaf.id: self._own(leaf, group)

@@ -83,6 +83,8 @@ def find_relation(model: Model, p: np.ndarray) -> Relation | None:
         y = draw.normal(size=model.y.size) * 3.0 ** (k % 4)
         slopes = model.f_grad(x, y, p)[n_x:], model.g_grad(x, y, p)[n_x:]
         if all(np.all(np.isfinite(slope)) for slope in slopes):
+            if _are_unlike(*slopes):
+                return None  # mostly at the first point; the others cost a pass through all data each
             in_f.append(slopes[0])
             in_g.append(slopes[1])
     if len(in_f) < N_POINTS // 2:
@@ -95,6 +97,15 @@ def find_relation(model: Model, p: np.ndarray) -> Relation | None:
     if np.abs(of_f - factor * of_g).max() > SAME * np.abs(of_f).max():
         return None
     return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor))
+
+
+def _are_unlike(of_f: np.ndarray, of_g: np.ndarray) -> bool:
+    """Whether two slopes at one point are no multiples of each other by far more than rounding."""
+    size = float(of_g @ of_g)
+    if size == 0 or not np.any(of_f):
+        return False
+    rest = of_f - float(of_f @ of_g) / size * of_g
+    return bool(np.abs(rest).max() > np.sqrt(SAME) * np.abs(of_f).max())
 
 
 def opposed_factor(model: Model, p: np.ndarray) -> float | None:

@@ -80,6 +80,8 @@ def integers_of(block: Block, integers: Integers) -> np.ndarray:
 
 def first_integer(block: Block, mask: np.ndarray) -> cp.Variable | None:
     """The first variable of a block that has a whole entry, to name it in messages."""
+    if not mask.any():
+        return None
     return next((leaf for leaf in block.leaves if mask[block.slice_of(leaf)].any()), None)
 
 

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.atoms.quad_form import QuadForm
 
 from blomodel.basics import limits
+from blomodel.basics.memory import remembered
 from blomodel.compiler.passes.derivatives import hessian
-from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.errors import ModelError
 from blomodel.methods.run.registry import Need
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import spread
 from blomodel.model.model import Model
+from blomodel.programs.hoisting import Hoister
 from blomodel.programs.quadratic import is_positive_semidefinite, smallest_eigenvalue
 from blomodel.reformulations.mpec import LowerConditions
 
@@ -81,7 +84,10 @@ def convex_penalised_level(largest: Callable[[Any], float | None]) -> Need:
             yield from spread(model.bounds(p), center, 5, run.seed)
 
         if _is_quadratic(model):  # which costs a small part of compiling the program
-            if any(is_positive_semidefinite(_curvature(model, x, p, weights)) for x in points()):
+            looked_at = [center] if _are_hessians_fixed(model) else points()
+            if _are_convex_by_rules(model) or any(
+                _is_convex_at(model, x, p, weights) for x in looked_at
+            ):
                 return
             reason = "the Hessian in y of the weighted sum has a negative eigenvalue"
             if limits.DENSE_EIGENVALUE.allows(model.y.size):
@@ -106,11 +112,48 @@ def _is_quadratic(model: Model) -> bool:
     return all(degree <= 2 for degree in degrees)
 
 
+def _are_hessians_fixed(model: Model) -> bool:
+    """Whether the second derivatives in y are the same at every x."""
+    return all(
+        polynomial(tape, variable="y", coefficient="x").coefficient_class[0, 2] <= CONSTANT
+        for tape in (model.f, model.g)
+    )
+
+
+@remembered
+def _are_convex_by_rules(model: Model) -> bool:
+    """Whether cvxpy's rules show f and g convex in y at any x, without a look at numbers."""
+    terms = (model.f_expression, model.g_expression)
+    if any(QuadForm in term.atoms() for term in terms):
+        return False  # these rules would ask for the eigenvalues of its matrix
+    hoister = Hoister(model.blocks, model.x_bounds)
+    return all(hoister(term).is_convex() for term in terms)
+
+
+def _is_convex_at(model: Model, x: np.ndarray, p: np.ndarray, weights: tuple[float, float]) -> bool:
+    """Whether the weighted sum of f and g is convex in y at x."""
+    if _are_both_convex(model, x, p):
+        return True  # with any weights
+    return is_positive_semidefinite(_curvature(model, x, p, weights))
+
+
+@remembered  # methods with different weights ask for the same point
+def _are_both_convex(model: Model, x: np.ndarray, p: np.ndarray) -> bool:
+    return all(map(is_positive_semidefinite, _hessians(model, x, p)))
+
+
+@remembered
+def _hessians(model: Model, x: np.ndarray, p: np.ndarray) -> tuple[sp.csc_array, sp.csc_array]:
+    """The Hessians of f and g in y."""
+    at = (x, np.zeros(model.y.size), p)
+    above, below = (sp.csc_array(hessian(tape, ("y",), at)) for tape in (model.f, model.g))
+    return above, below
+
+
 def _curvature(model: Model, x: np.ndarray, p: np.ndarray, weights: tuple[float, float]) -> sp.csc_array:
     """The Hessian in y of the weighted sum of f and g."""
-    y = np.zeros(model.y.size)
-    above = sp.csc_array(hessian(model.f, ("y",), (x, y, p)))
-    total = sp.csc_array(weights[0] * above + weights[1] * hessian(model.g, ("y",), (x, y, p)))
+    above, below = _hessians(model, x, p)
+    total = sp.csc_array(weights[0] * above + weights[1] * below)
     total.eliminate_zeros()
     return total
 

@@ -159,11 +159,11 @@ class AsStated(ConvexDifference):
 
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
+        if not model.f_expression.is_convex():
+            raise ModelError("f is not convex in (x, y) by cvxpy's rules.")
         upper, below, put = _flat_variables(model)
         self._lift = 0.0
-        f, g = put(model.f_expression), put(model.g_expression)
-        if not f.is_convex():
-            raise ModelError("f is not convex in (x, y) by cvxpy's rules.")
+        f = put(model.f_expression)
         if model.g_is_quadratic:
             if not limits.DENSE_EIGENVALUE.allows(model.y.size):
                 raise ModelError(f"{model.y.size} lower variables are too many to invert its Hessian.")
@@ -172,6 +172,8 @@ class AsStated(ConvexDifference):
             both = cp.hstack([upper, below])
             linear, constant = model.g_grad(*none), float(model.g(*none)[0])
             g = cp.quad_form(both, cp.psd_wrap(matrix)) / 2 + linear @ both + constant
+        else:
+            g = put(model.g_expression)
         if not g.is_convex():
             raise ModelError("g is not convex in (x, y) by cvxpy's rules.")
         rows, hard = [], [put(row) for row in model.upper_constraints]
