@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 
 import cvxpy as cp
 import numpy as np
@@ -14,7 +15,7 @@ from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import vjp
 from blomodel.errors import UnsupportedAtomError
 from blomodel.reformulations.nonlinear_language import state_expression
-from blomodel.reformulations.symbolic import gradient, pull_back
+from blomodel.reformulations.symbolic import check_pull_back, gradient, pull_back
 
 # Kinks, and products that hold a parameter or more than two dimensions.
 WITHOUT_RULE = {
@@ -80,6 +81,15 @@ def test_atoms_without_a_rule_are_named(name):
     case = next(case for case in CASES if case.name == name)
     with pytest.raises(UnsupportedAtomError, match="(?s)the atom '.*' in '.*'"):
         derivatives(case, seed=0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_has_a_derivative_is_known_before_it_is_written(case):
+    leaves = Leaves()
+    expression = case.build(leaves.x, leaves.y, leaves.p)
+    refused = case.name in WITHOUT_RULE
+    with pytest.raises(UnsupportedAtomError) if refused else nullcontext():
+        check_pull_back([expression], [leaves.x, leaves.y])
 
 
 def test_cvxpys_nonlinear_engine_computes_the_same():
