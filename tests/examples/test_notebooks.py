@@ -33,4 +33,6 @@ def test_notebook(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any(output.output_type == "stream" and output.name == "stdout" for output in outputs)
     assert any("image/png" in output.get("data", {}) for output in outputs), "no picture"
-    assert not any(output.output_type == "stream" and output.name == "stderr" for output in outputs)
+    errors = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr"]
+    # On a machine's first day the kernels are compiled, which one line says.
+    assert not [text for text in errors if not text.startswith("blomodel: compiling numerical kernels")]
