@@ -109,6 +109,8 @@ def certify_point(
         if problem.is_game and not judged.model.is_convex_below:
             unique, other = find_another(problem, judged.invert(point), deadline)
         claim, reasons = _claim(facts, lower, distance, optimality_gap, known.source)
+        if lower.is_proven and distance is not None and distance < -CONTRADICTION:
+            known, distance = Bound(source="the one that was found is disproved by this point"), None
         if not lower.is_convex:
             tolerated = _far_apart(judged, checks, tolerance)
             if tolerated is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 ACCURATE = 1e-3  # of the lower value: the smallest unit in which a gap is measured
-VISIBLE = 1e-2  # relative distance at which two answers are different to the eye
+VISIBLE = 1e-2  # relative to size or bounds: distance at which two answers are different to the eye
 NOISE = 1e-14  # relative; differences of g below this are rounding
 TINY = 1e-10  # relative; solvers leave such losses in their answers
 MEETS = 0.99  # share of a loss that a step must undo to the first order
@@ -74,12 +74,15 @@ def loss_in_own_units(
     Only parts of y that are another answer to the eye count, and only a loss that no step of x within
     the tolerance undoes.
     """
+    low, high = model.y_bounds
+    widths = np.where(high > low, high - low, np.inf)
     apart = np.abs(y - better)
-    if not apart.max(initial=0.0) > VISIBLE:
+    if not np.any(apart > VISIBLE * np.minimum(1.0, widths)):
         return 0.0
     worst = 0.0
     for group in groups_below(model):
-        if apart[group].max() <= VISIBLE * (1 + np.abs(better[group]).max()):
+        sight = np.minimum(1 + np.abs(better[group]).max(), widths[group])
+        if np.all(apart[group] <= VISIBLE * sight):
             continue
         swapped = y.copy()
         swapped[group] = better[group]

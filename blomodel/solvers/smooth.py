@@ -81,7 +81,7 @@ class SLSQP(InnerSolver):
             InnerStatus.INACCURATE,
             float(found.fun),
             point,
-            iterations=int(found.nit),
+            iterations=int(found.get("nit", 0)),
             reason=str(found.message),
             solver=self.name,
         )

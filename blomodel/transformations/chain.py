@@ -85,8 +85,11 @@ class Chain:
     def invert_multipliers(self, multipliers: Sequence[np.ndarray], point: Point) -> list[np.ndarray]:
         """Multipliers of the lower constraints at the start, from those at the end.
 
-        One array for each constraint, those of the first follower first; ``point`` lies at the end.
+        One array for each constraint, those of the first follower first; ``point`` lies at the end. None
+        at all where the lower level has no answer.
         """
+        if not multipliers:
+            return []
         found, values = list(multipliers), point.values
         for step in reversed(self.steps):
             found = step.invert_multipliers(found, values)

@@ -101,8 +101,10 @@ def objective_units(
     middle = np.clip(0.0, low, high)
     is_bounded = np.isfinite(low) & np.isfinite(high)
     middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
+    # Far outside its bounds an exponential is worth anything.
+    within = model.y_bounds
     points = [
-        (x, y * sizes[n_x:])
+        (x, np.clip(y * sizes[n_x:], *within))
         for x in (middle, np.clip(middle + sizes[:n_x], low, high))
         for y in (0.0, 1.0, -1.0)
     ]
@@ -113,11 +115,10 @@ def objective_units(
         found = [np.abs(slope(x, y, p) * sizes)[part] for x, y in points]
         finite = [slopes for slopes in found if np.all(np.isfinite(slopes))]
         largest = np.max(finite, axis=0) if finite else np.zeros(0)
-        largest = largest[largest > 0]
-        if not largest.size or SMALL <= largest.max() <= LARGE:
+        if not largest.size or not largest.max() > 0 or SMALL <= largest.max() <= LARGE:
             return 1.0
-        # One steep variable must not make what the others are worth look like nothing.
-        size = largest.max() if largest.max() < SMALL else np.exp(np.log(largest).mean())
+        # One steep variable, or one steep place, must not make what others are worth look like nothing.
+        size = largest.max() if largest.max() < SMALL else _typical(np.array(finite))
         return float(2.0 ** np.round(np.log2(size))) if size < SMALL or size > LARGE else 1.0
 
     of_f = unit(model.f_grad, slice(0, n_x + n_y))
@@ -126,3 +127,9 @@ def objective_units(
     # Multipliers in the lower answer are in the units of the objective as it was stated.
     of_g = 1.0 if model.statement.partners else unit(model.g_grad, slice(n_x, n_x + n_y))
     return of_f, of_g
+
+
+def _typical(slopes: np.ndarray) -> float:
+    """The middle size of each variable's slopes at several points (rows), averaged over variables."""
+    middles = [np.median(column[column > 0]) for column in slopes.T if np.any(column > 0)]
+    return float(np.exp(np.log(middles).mean()))

@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from fuzz_models import Follower, Model, Numbers
+from fuzz_pieces import Follower, Model, Numbers
 
 FEASIBLE = 1e-9
 EXACT = 1e-12  # slack of rows for an answer that is held against another one

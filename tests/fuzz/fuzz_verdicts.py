@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from fuzz_closed_forms import Special
 from fuzz_judge import best_answers, exact_value, is_confirmed, lower_gaps, search, values
-from fuzz_models import Model, Numbers, draw_model, state
+from fuzz_models import draw_model
+from fuzz_pieces import Model, Numbers
+from fuzz_states import state
 
 import blomodel as bm
 
 BOUND_SLACK = 1e-5  # relative; what a bound may lie above a point of brute force
 WORSE = 1e-3  # relative; from where an answer counts as worse than brute force
-SLOW = 60.0  # seconds of CPU time that count as a hang
+OVER = 1.2, 1.0  # a time limit times this plus these seconds, in CPU time, counts as a hang
+REFUSED = ("no answer", "eigenvectors", "nearest matrix", "game", "multipliers")  # with good reason
 POINTS = ("optimal", "locally_optimal", "stationary", "feasible", "not_attained")
 
 
-def verdict(seed: int, **settings) -> dict:
-    """What the library says about model ``seed``, and every fault of it that brute force shows."""
-    model = draw_model(seed)
-    record: dict = {"seed": seed, "kind": model.kind, "faults": []}
+def verdict(model: int | Model | Special, **settings) -> dict:
+    """What the library says about a model, or one by number, and every fault that the judge finds."""
+    model = draw_model(model) if isinstance(model, int) else model
+    record: dict = {"seed": model.seed, "kind": model.kind, "faults": []}
     began = time.process_time()
     try:
         problem, read = state(model)
@@ -27,16 +31,23 @@ def verdict(seed: int, **settings) -> dict:
     except bm.BlomodelError as error:
         record.update(status="refused", message=f"{type(error).__name__}: {error}"[:300])
         record["cpu"] = time.process_time() - began
+        if model.kind not in REFUSED:
+            record["faults"].append(f"refused: {record['message']}")
         return record
     except Exception as error:  # a bare traceback is a fault, whatever it is
         record.update(status="exception", message=f"{type(error).__name__}: {error}"[:300])
         record.update(faults=["exception"], cpu=time.process_time() - began)
         return record
     record.update(status=str(problem.status), cpu=time.process_time() - began)
-    if record["cpu"] > SLOW:
-        record["faults"].append("slow")
+    limit = settings.get("time_limit", np.inf)
+    if record["cpu"] > OVER[0] * limit + OVER[1]:
+        record["faults"].append(f"hang: {record['cpu']:.1f} s")
     began = time.process_time()
     certificate = problem.certificate
+    if isinstance(model, Special):
+        judge_special(model, record, value, read, certificate)
+        record["judged in"] = time.process_time() - began
+        return record
     unit = model.units.get("f", 1.0)
     record["value"] = model.sense * value / unit
     bound = certificate.bound if certificate is not None and certificate.bound is not None else np.nan
@@ -142,3 +153,75 @@ def judge_no_point(model: Model, record: dict) -> None:
         faults.append(f"false {status}: everything is bounded")
     if status == "failed" and np.isfinite(best):
         record["worse by"] = np.inf
+
+
+def judge_special(model: Special, record: dict, value: float, read, certificate) -> None:
+    """Against answers in closed form, at a grid of x that is refined around its best points."""
+    faults, status = record["faults"], record["status"]
+    bound = certificate.bound if certificate is not None and certificate.bound is not None else np.nan
+    record.update(value=value, bound=bound)
+    starts = []
+    if status in POINTS:
+        x, y = read()
+        record["x"], record["y"] = x.tolist(), y.tolist()
+        size, f = 1 + max(np.abs(x).max(), np.abs(y).max()), model.upper(x, y)
+        if abs(f - value) > 1e-6 * (1 + abs(f)):
+            faults.append(f"the point has f = {f}")
+        gap, apart = model.check(x, y)
+        apart = max(apart, np.max(model.low - x), np.max(x - model.high))
+        if gap > 10 * certificate.tolerance:
+            faults.append(f"not lower-optimal: gap {gap:.2e}")
+        if apart > 10 * certificate.tolerance * size:
+            faults.append(f"not feasible by {apart:.2e}")
+        starts = [np.clip(x, model.low, model.high)]
+    best, best_x, best_y = scan(model, starts)
+    record["best"] = best
+    if not np.isfinite(best):
+        return
+    slack = BOUND_SLACK * (1 + abs(best))
+    where = f"best {best} at x = {best_x.tolist()}, y = {best_y.tolist()}"
+    if status not in POINTS:
+        if status in ("infeasible", "lower_infeasible", "unbounded", "lower_unbounded"):
+            faults.append(f"false {status}: {where}")
+        record["worse by"] = np.inf
+        return
+    if bound > best + slack:
+        faults.append(f"false bound {bound}: {where}")
+    if value - best > WORSE * (1 + abs(best)):
+        record["worse by"] = value - best
+    if best - value > WORSE * (1 + abs(best)):
+        record["better by"] = best - value
+    if (
+        status == "optimal"
+        and value - best > 1.2 * certificate.optimality_gap * (1 + abs(value)) + slack
+    ):
+        faults.append(f"false optimal {value}: {where}")
+    if status == "locally_optimal":
+        draw, width = np.random.default_rng(0), 1e-3 * (model.high - model.low)
+        for _ in range(40):
+            near = np.clip(x + width * draw.uniform(-1, 1, len(x)), model.low, model.high)
+            f, reply = model.reply(near)
+            if f < value - slack and np.abs(reply - y).max() <= 0.05:
+                faults.append(f"false local {value}: {f} at x = {near.tolist()}, y = {reply.tolist()}")
+                break
+
+
+def scan(model: Special, starts, rounds: int = 16):
+    """The least f over a grid of x, refined."""
+    count = 101 if len(model.low) == 1 else 17
+    axes = [np.linspace(a, b, count) for a, b in zip(model.low, model.high, strict=True)]
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    found = [(*model.reply(x), x) for x in (*grid, *starts)]
+    found = sorted(found, key=lambda each: each[0])[:2] + found[len(grid) :]
+    width = (model.high - model.low) / (count - 1)
+    moves = np.stack(
+        [m.ravel() for m in np.meshgrid(*[np.linspace(-1, 1, 5)] * len(width), indexing="ij")], axis=1
+    )
+    for _ in range(rounds):
+        for k, (f, y, x) in enumerate(found):
+            trials = [np.clip(x + width * move, model.low, model.high) for move in moves]
+            options = [(*model.reply(trial), trial) for trial in trials]
+            found[k] = min([(f, y, x), *options], key=lambda each: each[0])
+        width = width * 0.5
+    f, y, x = min(found, key=lambda each: each[0])
+    return f, x, y

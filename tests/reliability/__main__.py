@@ -3,6 +3,7 @@
     python tests/reliability                          # all sections; an hour or more
     python tests/reliability --only interrupts        # one of them
     python tests/reliability --models 5000 --only models
+    python tests/reliability --models 5000 --only models --seconds 600  # a piece; the next goes on
     python tests/reliability --table                  # only print what was recorded
 
 What is measured is put into docs/reliability.json, section by section, and from there into the table of
@@ -18,7 +19,6 @@ import platform
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,42 +30,31 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RECORD, PAGE = ROOT / "docs" / "reliability.json", ROOT / "docs" / "reliability.md"
-NO_POINT = ("infeasible", "unbounded", "lower_infeasible", "lower_unbounded")
+KEPT = ROOT / "build" / "reliability" / "fuzz.jsonl"
 TROUBLES = ROOT / "tests" / "contracts" / "test_solver_trouble.py"
 TABLE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
 
 def models(given: argparse.Namespace) -> dict[str, Any]:
     """Random models against an independent judge."""
-    hangs, first = 0, given.first
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "fuzz.jsonl"
-        file.touch()
-        while first < given.first + given.models:
-            left = given.first + given.models - first
-            call = ["--first", str(first), "--count", str(left), "--file", str(file)]
-            done = subprocess.run(
-                [sys.executable, str(ROOT / "tests" / "fuzz"), *call], stdout=sys.stderr
-            )
-            records = [json.loads(line) for line in file.read_text().splitlines()]
-            if done.returncode == 0:
-                break
-            hangs += 1  # the model after the last one that was written
-            first = max([record["seed"] for record in records], default=first - 1) + 2
-    statuses = [record["status"] for record in records]
-    return {
-        "models generated": given.models,
-        "solved": sum(
-            status in ("optimal", "locally_optimal", "stationary", "feasible", "not_attained")
-            for status in statuses
-        ),
-        "shown to have no answer": sum(status in NO_POINT for status in statuses),
-        "refused properly": statuses.count("refused"),
-        "failed, and said so": statuses.count("failed"),
-        "false claims": sum(bool(record["faults"]) for record in records),
-        "crashes": statuses.count("exception"),
-        "hangs": hangs,
-    }
+    sys.path.append(str(ROOT / "tests" / "fuzz"))
+    from fuzz_record import Records, figures
+
+    given.kept.parent.mkdir(parents=True, exist_ok=True)
+    call = ["--models", str(given.models), "--first", str(given.first), "--file", str(given.kept)]
+    if given.seconds is not None:
+        call += ["--seconds", str(given.seconds)]
+    for extra in ([], ["--again"]):  # what a mended fault had spoilt is solved anew
+        while subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "fuzz"), *call, *extra], stdout=sys.stderr
+        ).returncode:
+            # A process that died: the model that it was at counts, and the others go on.
+            at = given.kept.with_suffix(".now").read_text()
+            records = Records(given.kept)
+            if at not in records.known:
+                seed = at if at.startswith("h") else int(at)
+                records.add(seed, {"kind": "unknown", "status": "died", "faults": ["died"]})
+    return figures(list(Records(given.kept).known.values()))
 
 
 def interrupts(given: argparse.Namespace) -> dict[str, Any]:
@@ -163,7 +152,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=tuple(SECTIONS), action="append", help="may be given twice")
     parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="seed of the first model")
+    parser.add_argument("--first", type=int, default=100_000, help="number of the first model")
+    parser.add_argument("--seconds", type=float, help="for models; the next run goes on")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="a line for each model so far")
     parser.add_argument("--interrupts", type=int, default=200)
     parser.add_argument("--cold", type=int, default=4, help="of them while kernels are compiled")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of interrupts")

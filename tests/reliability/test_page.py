@@ -21,6 +21,7 @@ def test_the_page_shows_what_was_recorded():
             "false claims",
             "crashes",
             "hangs",
+            "refused without need",
             "lost",
             "worse",
             "bare",

@@ -32,6 +32,7 @@ BESIDE = 1000  # linear programs for a point beside a jump
 OWN_SOURCE = "branch and bound by SCIP"
 AGAIN, FEWEST_AGAIN = 5, 200  # nodes of a second proof, for each node of the first, and at least
 MOST_DOUBTS = 4
+DISPROVED = 1e-3  # relative; a point that is better than a bound by more disproves it
 ROUND = 6  # decimals of an x that may be meant to be round
 KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
 
@@ -126,6 +127,7 @@ class Bounding:
                     run.note("the relaxation of the bilevel problem has no point")
             elif answer.point is not None and not self.is_settled(run):
                 self._look_below(run, answer)
+            self._drop_disproved(run)
             best = run.best()
             if best is None:
                 run.step()
@@ -200,6 +202,19 @@ class Bounding:
         if self.doubts >= MOST_DOUBTS or answer.point is None:
             self.has_ended = True
         return False
+
+    def _drop_disproved(self, run: Run) -> None:
+        """Take back a bound that a point has disproved, and go on with the other statement."""
+        best = run.best()
+        if best is None or self.bound <= best.value + DISPROVED * (1 + abs(best.value)):
+            return
+        if not run.bound_source.startswith(OWN_SOURCE) or not self._is_confirmed(run):
+            return  # the bound is another's, or the point is none
+        run.bound = self.bound = -math.inf
+        run.note("a bound of SCIP's was disproved by a point, and is looked for in another way")
+        self.doubts += 1
+        self._is_other, self._program = not self._is_other, None
+        self.has_ended = self.doubts >= MOST_DOUBTS
 
     def _relax(self, run: Run, nodes: float, programs: float) -> ScipAnswer:
         """A portion of the search for the relaxation's minimum."""
