@@ -40,6 +40,13 @@ math [mathvariant="bold"] { font-weight: bold; }
 figure { margin: 0.5rem 0 1.5rem; }
 figure svg { width: 100%; height: auto; }
 .quiet { color: #555; }
+@media (prefers-color-scheme: dark) {
+  body { color: #ececec; background: #16181c; }
+  h2 { border-color: #3c4048; }
+  .quiet { color: #b0b0b0; }
+  figure svg { background: #fff; border-radius: 6px; }
+  [style^="color:"] { filter: brightness(1.9); }
+}
 section > table { display: block; overflow-x: auto; max-width: 100%; }
 @media (max-width: 520px) {
   section > table th, section > table td {
