@@ -247,6 +247,7 @@ class BilevelProblem(AnsweringProblem):
         **arguments: Any,
     ) -> float:
         """Solve; the first Ctrl-C from here on is kept for a good moment."""
+        began = time.perf_counter()
         from blomodel.methods.run.arguments import check_switch, check_verbosity
         from blomodel.methods.run.registry import METHODS
         from blomodel.methods.run.settings import has_stated_units
@@ -257,7 +258,9 @@ class BilevelProblem(AnsweringProblem):
         from blomodel.solvers.threads import one_blas_thread
         from blomodel.studies.upper_duals import set_upper_duals
 
-        began = time.perf_counter()
+        limit = arguments["time_limit"]
+        if isinstance(limit, int | float):  # the first solve imports a lot: at most half of the limit
+            began = max(began, time.perf_counter() - 0.5 * limit)
         resumed = None
         if resume is not None:
             resumed = stopped_run(self, resume)

@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blomodel.basics.deadline import Deadline
+
+Result = TypeVar("Result")
 
 BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the moment
 
@@ -65,6 +67,19 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
         watcher.join()
         for _ in range(2):  # one that was sent at the last moment is raised here and not later
             pass
+
+
+class OutOfTime(Disturbance, BaseException):
+    """Raised in work that has used up its time; only who gave it that time catches it."""
+
+
+def in_time(work: Callable[[], Result], deadline: Deadline, grace: float = 0.0) -> Result | None:
+    """What the work brings; None where it does not end in time, and is left in the middle."""
+    try:
+        with alarm(deadline, OutOfTime, grace):
+            return work()
+    except OutOfTime:
+        return None
 
 
 def enter_shelter() -> None:

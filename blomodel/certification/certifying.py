@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.basics.alarm import in_time
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.bounds import Bound, find_bound
 from blomodel.certification.certificate import Certificate
@@ -26,8 +29,15 @@ from blomodel.status import Status
 if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
 
+Result = TypeVar("Result")
+
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
+GRACE = 0.15  # seconds after a time limit in which a part of the certificate may end by itself
+NO_TIME: tuple[bool | None, LocalFacts] = (
+    None,
+    LocalFacts(None, False, "the time limit left no time for the test on pieces"),
+)
 WHOLE = "with integer variables only a bound can show that no better point exists, and none is reached"
 
 
@@ -41,10 +51,12 @@ def certify_point(
     spent: float = np.inf,
     deadline: Deadline = NEVER,
     adopts_exact_answer: bool = False,
+    is_last_hope: bool = False,
+    when_cut: Callable[[], None] = lambda: None,
 ) -> Certificate:
     """Check a point of ``problem.levels``.
 
-    After ``deadline`` nothing is claimed beyond feasibility.
+    After ``deadline`` nothing is claimed beyond feasibility, and what has not ended by then is left.
 
     Parameters
     ----------
@@ -54,6 +66,11 @@ def certify_point(
         Seconds that this took: a bound of the certificate's own may take a small part of them.
     adopts_exact_answer : bool
         Whether a lower answer that is unique takes the place of the point's y.
+    is_last_hope : bool
+        Whether there is no other point: then the lower level's own answer takes the place of a y
+        that it would leave. So it does where the time is over.
+    when_cut : callable
+        Called where some of the work was left in the middle.
     """
     judged = Judged.of(problem)
     checks = measure(judged, judged.forward(point), deadline)
@@ -63,10 +80,23 @@ def certify_point(
     claim, stationarity, unique = Status.FAILED, None, None
     tolerated, descent, exact_y, distance = None, None, None, None
     other = None
+    if not accepted and adopts_exact_answer and (is_last_hope or deadline.is_over):
+        own = _with_own_answer(judged, checks, tolerance, deadline)
+        if own is not None:
+            checks, point, reasons, accepted = own, own.point, [], True
+            exact_y = judged.invert_y(point, point.y)
+
+    def ended(work: Callable[[], Result], otherwise: Result) -> Result:
+        found = in_time(work, Deadline(max(deadline.at, time.perf_counter())), GRACE)
+        if found is None:
+            when_cut()
+        return otherwise if found is None else found
+
     known = (reported or Bound()).per(judged.unit_f)
     sign = problem.sign / judged.unit_f
     if accepted:
-        known = find_bound(judged.model, judged.p, known, sign * checks.objective, deadline, spent)
+        given = known, sign * checks.objective, deadline, spent
+        known = ended(lambda: find_bound(judged.model, judged.p, *given), given[0])
         least = known.value if known.is_known else None
         room = np.inf if least is None else sign * checks.objective - least
         # A large unit may be due to one steep variable, and is not what a gap is compared with.
@@ -78,7 +108,7 @@ def certify_point(
         elif reached and lower.is_proven and not limits.STUDIED_WHEN_PROVEN.allows(size):
             unique, facts = None, LocalFacts(None, False, "the bound settles it")
         else:
-            unique, facts = study(judged, point.x, point.y, lower, deadline)
+            unique, facts = ended(lambda: study(judged, point.x, point.y, lower, deadline), NO_TIME)
         stationarity = facts.stationarity
         if facts.direction is not None:
             descent = judged.invert_x(facts.direction[: point.x.size])
@@ -90,7 +120,9 @@ def certify_point(
             if not objections(judged, exact, tolerance):
                 checks, point = exact, exact.point
                 exact_y = judged.invert_y(point, point.y)
-        tolerated = _tolerated(judged, checks, facts, tolerance, deadline)
+        asked = checks, facts
+        nothing: tuple[Tolerated | None] = (None,)
+        (tolerated,) = ended(lambda: (_tolerated(judged, *asked, tolerance, deadline),), nothing)
         value = sign * checks.objective
         may_adopt = adopts_exact_answer and unique and lower.y is not None
         if tolerated is not None and tolerated.is_bought(value) and may_adopt:
@@ -146,6 +178,16 @@ def certify_point(
         descent=descent,
         y=exact_y,
     )
+
+
+def _with_own_answer(
+    judged: Judged, checks: Checks, tolerance: float, deadline: Deadline
+) -> Checks | None:
+    """The same x with the lower level's own answer, where nothing speaks against that."""
+    if checks.lower.y is None:
+        return None
+    own = measure(judged, replace(checks.point, y=checks.lower.y), deadline, checks.lower)
+    return None if objections(judged, own, tolerance) else own
 
 
 def _in_users_sense(judged: Judged, tolerated: Tolerated) -> tuple[float, float]:

@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics.alarm import in_time
 from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
 WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that is believed
+SHORTEST = 0.2  # seconds that a solve gets at the end of a time limit
 TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
 
 
@@ -86,7 +88,9 @@ def check_lower(
         if bound is not None:
             by = "weak duality with cvxpy's values"
             return LowerCheck(InnerStatus.OPTIMAL, bound.value, bound.y, bound.duals, by)
-        solved = _solve_by_cvxpy(lower, stated.levels.y, y)
+        # To state a large program to the solver takes long too, and the compiled one is there already.
+        end = deadline if not deadline.is_over else Deadline.after(0.0)
+        solved = in_time(lambda: _solve_by_cvxpy(lower, stated.levels.y, y, end), end, SHORTEST)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -161,12 +165,14 @@ def _search_lower(
     )
 
 
-def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> LowerCheck | None:
+def _solve_by_cvxpy(
+    lower: cp.Problem, block: Block, given: np.ndarray, deadline: Deadline
+) -> LowerCheck | None:
     """Solve the program; a variable that it does not hold keeps the given value."""
     y = None
     with kept_values(block.leaves):
         block.assign(given)
-        is_solved = any(_has_settled(lower, tolerance) for tolerance in TOLERANCES)
+        is_solved = any(_has_settled(lower, tolerance, deadline) for tolerance in TOLERANCES)
         if is_solved:
             count("clarabel")
         if is_solved and lower.status == cp.OPTIMAL:
@@ -182,12 +188,15 @@ def _solve_by_cvxpy(lower: cp.Problem, block: Block, given: np.ndarray) -> Lower
     return LowerCheck(status, float(lower.value), y, duals, "cvxpy and Clarabel")
 
 
-def _has_settled(lower: cp.Problem, tolerance: float) -> bool:
+def _has_settled(lower: cp.Problem, tolerance: float, deadline: Deadline) -> bool:
     """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
+    options: dict[str, float] = dict(tolerance_options(tolerance))
+    if not deadline.is_never:
+        options["time_limit"] = max(deadline.remaining, SHORTEST)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
-            solve_by_cvxpy(lower, cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
+            solve_by_cvxpy(lower, cp.CLARABEL, max_iter=200, **options)
     except cp.SolverError:
         return False
     if lower.status == cp.OPTIMAL and not _holds(lower):

@@ -149,8 +149,9 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
     ranking = _exact_first(run, run.ranking())
     # Where f falls without limit the best points are so far away that no solver can answer there.
     nearer = [c for c in ranking if np.abs(c.x).max(initial=0.0) <= FAR and run.is_acceptable(c)]
-    for candidate in [*ranking[:MAX_CERTIFIED], *nearer[:1], *_worse_by_steps(run, ranking)]:
-        certificate = _certify(problem, run, candidate, deadline)
+    tried = [*ranking[:MAX_CERTIFIED], *nearer[:1], *_worse_by_steps(run, ranking)]
+    for number, candidate in enumerate(tried, start=1):
+        certificate = _certify(problem, run, candidate, deadline, number == len(tried))
         point = Point(problem.chain.end.levels, candidate.x, candidate.y)
         best: Best = (certificate, point, candidate.source)
         if certificate.accepted:
@@ -216,8 +217,18 @@ def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) 
     return best
 
 
-def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: Deadline) -> Certificate:
+def _certify(
+    problem: BilevelProblem,
+    run: Run,
+    candidate: Candidate,
+    deadline: Deadline,
+    is_last_hope: bool = False,
+) -> Certificate:
     chain = problem.chain
+
+    def when_cut() -> None:
+        run.is_cut_short = True
+
     reported = Bound(-np.inf, run.bound_source, run.bound_slack)
     if np.isfinite(run.bound):
         reported = replace(reported, value=chain.invert_value(run.bound))
@@ -230,6 +241,8 @@ def _certify(problem: BilevelProblem, run: Run, candidate: Candidate, deadline: 
         spent=run.elapsed,
         deadline=deadline,
         adopts_exact_answer=True,
+        is_last_hope=is_last_hope,
+        when_cut=when_cut,
     )
 
 

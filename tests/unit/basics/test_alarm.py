@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from blomodel.basics.alarm import alarm, enter_shelter, leave_shelter
+from blomodel.basics.alarm import alarm, in_time, enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 
 
@@ -165,3 +165,15 @@ def test_ctrl_c_is_not_lost_while_compiled_code_has_a_kernel_compiled(tmp_path):
     run = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
     assert run.stdout == "raised 2.0\n", run.stdout + run.stderr
     assert "Exception ignored" not in run.stderr
+
+
+def test_work_that_does_not_end_in_time_brings_nothing():
+    assert in_time(lambda: 3, Deadline.after(20)) == 3
+
+    def endless():
+        while True:
+            pass
+
+    began = time.perf_counter()
+    assert in_time(endless, Deadline.after(0.05), grace=0.05) is None
+    assert time.perf_counter() - began < 5.0
