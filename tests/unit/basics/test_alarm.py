@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from blomodel.basics.alarm import alarm, in_time, enter_shelter, leave_shelter
+from blomodel.basics.alarm import alarm, enter_shelter, in_time, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 
 

@@ -46,8 +46,6 @@ def test_the_own_answer_takes_the_place_of_a_last_hope():
     wrong = Point.read(problem.levels, 0.5, 0.0, "test")
     refused = certify_point(problem, wrong, tolerance=1e-6, adopts_exact_answer=True)
     assert not refused.accepted and refused.claim is Status.FAILED
-    found = certify_point(
-        problem, wrong, tolerance=1e-6, adopts_exact_answer=True, is_last_hope=True
-    )
+    found = certify_point(problem, wrong, tolerance=1e-6, adopts_exact_answer=True, is_last_hope=True)
     assert found.accepted and np.isclose(found.y, 0.5) and np.isclose(found.objective, 0.75)
     assert found.claim is Status.FEASIBLE or found.stationarity is not None
