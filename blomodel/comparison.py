@@ -72,6 +72,8 @@ class ComparisonRow:
         """Why there is no accepted answer, without the method's own name; empty when there is one."""
         if self.error:
             return self.error.replace(f"{self.method}: ", "", 1)
+        if self.solution is not None and self.solution.status is Status.DIVERGED:
+            return self.solution.status.meaning
         if self.certificate is None or self.certificate.accepted:
             return ""
         return "; ".join(self.certificate.reasons)

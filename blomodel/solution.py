@@ -63,7 +63,7 @@ class Solution:
         point. The answer may be another point: often the same x with the exact lower minimiser in the
         place of y. Papers on first-order methods report this one; nothing is certified about it. After a
         run that diverged it is what the iteration was stopped with, which may hold NaN or infinity; a
-        note says after how many iterations that was seen.
+        note says after how many iterations that was seen, and the status is "diverged".
     certificate : Certificate or None
         The check of the answer.
     inner_solvers : dict

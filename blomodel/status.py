@@ -18,6 +18,7 @@ class Status(StrEnum):
     UNBOUNDED = "unbounded"
     NOT_ATTAINED = "not_attained"
     INTERRUPTED = "interrupted"
+    DIVERGED = "diverged"
     FAILED = "failed"
 
     @property
@@ -53,6 +54,7 @@ _MEANINGS = {
     Status.UNBOUNDED: "the upper objective improves without limit",
     Status.NOT_ATTAINED: "feasible, lower-optimal; better points exist, but none that is best",
     Status.INTERRUPTED: "stopped by the user; the best point found so far is kept",
+    Status.DIVERGED: "the method's iteration ran away, so that it has no answer of its own",
     Status.FAILED: "no point passed the certificate",
 }
 
@@ -68,5 +70,7 @@ _NEXT_STEPS = {
     Status.UNBOUNDED: "bound the upper variables, or check the sense of the upper objective",
     Status.NOT_ATTAINED: "take this point, which is close to the infimum, or bound x where f runs off",
     Status.INTERRUPTED: "solve() once more goes on from the point that is kept",
+    Status.DIVERGED: "take smaller steps, or leave them out; solve() with its default method, "
+    "auto, gives an answer",
     Status.FAILED: "the certificate names the check that failed; scale the model, or try another method",
 }

@@ -199,6 +199,11 @@ CHEAP_EVALUATION = Limit(
 WATCHED_POINT = Limit(
     100, "upper variables", "beyond it, the history keeps no x for each step, which would fill memory"
 )
+ASKED_HISTORY = Limit(
+    20_000_000,
+    "numbers",
+    "beyond it, in all rows together, history_every keeps no more x and y, as that is 160 MB of memory",
+)
 MEASURED_GAP = Limit(
     300,
     "lower variables and rows",

@@ -61,7 +61,7 @@ class NoAnswer:
     ----------
     kind : str
         "lower infeasible", "lower unbounded", "upper constraint violated", "relaxation infeasible",
-        "unbounded" or "not attained".
+        "unbounded", "not attained" or "diverged".
     reason : str
         A sentence.
     conflicts : tuple of Conflict

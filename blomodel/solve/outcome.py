@@ -40,6 +40,7 @@ FAR = 1e6  # entries of x beyond it are far away
 PROBES, PROBES_IN_HASTE = 10, 2  # x at which the lower level is asked where no point is known; in haste
 ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
+CLAIMS = tuple(status for status in Status if status.has_point)
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
 
@@ -66,6 +67,9 @@ def settle(
 ) -> Outcome:
     """Certify the best candidate; without one that passes, find out why.
 
+    A method whose iteration has diverged has no answer: what the library found beside it is not shown as
+    one. What is known about the problem itself, that it has no answer, stands all the same.
+
     Parameters
     ----------
     deadline : Deadline
@@ -79,6 +83,32 @@ def settle(
     known : list, optional
         Filled with what is certified on the way, for the case that this is not waited for.
     """
+    outcome = _claim(
+        problem,
+        run,
+        deadline=deadline,
+        is_interrupted=is_interrupted,
+        is_explained=is_explained,
+        goes_on=goes_on,
+        known=known,
+    )
+    if run.diverged_at is None or outcome.status not in (*CLAIMS, Status.FAILED):
+        return outcome
+    text = f"the iteration had run away after {counted(run.diverged_at, 'iteration')}"
+    return Outcome(Status.DIVERGED, None, None, "", NoAnswer("diverged", text))
+
+
+def _claim(
+    problem: BilevelProblem,
+    run: Run,
+    *,
+    deadline: Deadline,
+    is_interrupted: Callable[[], bool],
+    is_explained: bool,
+    goes_on: bool,
+    known: list[Best] | None,
+) -> Outcome:
+    """See settle: what the points that are known allow to claim."""
     if run.is_cut_short:
         _look_where_it_stood(run, deadline)
     if not run.candidates:

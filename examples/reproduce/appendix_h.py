@@ -14,30 +14,23 @@ from .measures import (
     best_network,
     cleaning_errors,
     cleaning_steps,
-    last_iterate,
+    iterates_of,
     network_errors,
     network_start,
     network_steps,
 )
 from .table import Table, timed
 
-HEADINGS = (
-    "experiment",
-    "inner loop",
-    "gamma",
-    "iterations",
-    "upper error",
-    "lower error",
-    "CPU seconds",
-    "paper",
-)
-PAPER = "nearly linear to about 1e-5"
 GAMMAS = 0.01, 1.0, 500.0
 # The printed algorithm begins every inner loop at w = 0 (Jacobi), or at v^0 (Gauss-Seidel), and
 # takes T steps; the
 # warm-started one goes on from the last w, so that few steps are enough.
 JACOBI = {"printed, T = 50": {"restart": True, "inner_steps": 50}, "warm start, T = 5": {}}
 GAUSS_SEIDEL = {"printed, T = 100": {"restart": True, "inner_steps": 100}, "warm start, T = 1": {}}
+
+
+SHOWN = 1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300  # iterations in the picture
+ROWS = 3, 10, 30, 100, 300  # and in the table
 
 
 def representation_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, float]) -> None:
@@ -49,12 +42,11 @@ def representation_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, 
     for inner, wishes in JACOBI.items():
         for gamma in GAMMAS:
             steps = {**network_steps(data, start, gamma), **wishes}
-            for count in counts:
-                with timed() as clock:
-                    point = last_iterate(problem, start, penalty=gamma, max_steps=count, **steps)
-                f, g = network_errors(data, *point)
-                found = abs(f - best) / first[0], g / first[1]
-                _add(table, "H.1 representation learning", inner, gamma, count, found, clock.seconds)
+            with timed() as clock:
+                points = iterates_of(problem, start, counts, penalty=gamma, **steps)
+            found = [network_errors(data, *point) for point in points]
+            errors = [(abs(f - best) / first[0], g / first[1]) for f, g in found]
+            _add(table, "H.1", inner, gamma, dict(zip(counts, errors, strict=True)), clock.seconds)
 
 
 def cleaning_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, int]) -> None:
@@ -65,13 +57,12 @@ def cleaning_rows(table: Table, counts: tuple[int, ...], sizes: dict[str, int]) 
     for inner, wishes in GAUSS_SEIDEL.items():
         for gamma in GAMMAS:
             steps = {**cleaning_steps(data, gamma), **wishes}
-            for count in counts:
-                with timed() as clock:
-                    point = last_iterate(problem, start, penalty=gamma, max_steps=count, **steps)
-                f, g = cleaning_errors(data, *point)
-                found = f / first[0], g / first[1]
-                _add(table, "H.2 hyper-cleaning", inner, gamma, count, found, clock.seconds)
-    weights = point[0]
+            with timed() as clock:
+                points = iterates_of(problem, start, counts, penalty=gamma, **steps)
+            found = [cleaning_errors(data, *point) for point in points]
+            errors = [(f / first[0], g / first[1]) for f, g in found]
+            _add(table, "H.2", inner, gamma, dict(zip(counts, errors, strict=True)), clock.seconds)
+    weights = points[-1][0]
     table.figures["weights"] = weights[polluted].max(), weights[~polluted].min()
     table.remarks.append(
         f"H.2, last row: the polluted samples end with u <= {weights[polluted].max():.2f}, the clean "
@@ -84,21 +75,23 @@ def _add(
     name: str,
     inner: str,
     gamma: float,
-    count: int,
-    errors: tuple[float, float],
+    errors: dict[int, tuple[float, float]],
     seconds: float,
 ) -> None:
-    table.figures[name[:3], inner[:4], gamma, count] = errors
-    figures = f"{errors[0]:.2e}", f"{errors[1]:.3e}"
-    table.add(name, inner, f"{gamma:g}", count, *figures, f"{seconds:.2f}", PAPER)
+    """A row for each of the two errors."""
+    for count, found in errors.items():
+        table.figures[name, inner[:4], gamma, count] = found
+    for level, what in enumerate(("upper", "lower")):
+        cells = [f"{errors[count][level]:.2e}" for count in ROWS if count in errors]
+        table.add(f"{name}, {what} error", inner, f"{gamma:g}", *cells, f"{seconds:.1f}")
 
 
 def picture(table: Table, counts: tuple[int, ...]) -> Figure:
     """Figure 3: both errors of the printed algorithm over the iterations; thin: warm-started."""
-    figure, axes = panels(4, width=3.3)
+    figure, axes = panels(2, 2, width=4.6, height=3.0)
     for k, experiment in enumerate(("H.1", "H.2")):
         for place, gamma in enumerate(GAMMAS):
-            for inner, look in (("prin", {}), ("warm", {"linewidth": 0.6})):
+            for inner, look in (("prin", {}), ("warm", {"linewidth": 0.8, "markersize": 2.0})):
                 errors = np.array([table.figures[experiment, inner, gamma, count] for count in counts])
                 for level, axis in enumerate(axes[2 * k : 2 * k + 2]):
                     label = rf"$\gamma = {gamma:g}$" if inner == "prin" else None
@@ -112,8 +105,14 @@ def picture(table: Table, counts: tuple[int, ...]) -> Figure:
 
 def table_h(data: Path | None = None, *, quick: bool = False) -> Table:
     """Both experiments at several iteration counts and penalties, as printed and with warm starts."""
-    table = Table("Appendix H of the paper on global optimality: pbgd", HEADINGS)
-    counts: tuple[int, ...] = (3, 10, 300) if quick else (3, 10, 30, 100, 300)
+    counts: tuple[int, ...] = (3, 10, 300) if quick else SHOWN
+    after = (
+        f"{count} iterations" if count == ROWS[0] else str(count) for count in ROWS if count in counts
+    )
+    table = Table(
+        "Appendix H of the paper on global optimality: pbgd",
+        ("experiment", "inner loop", "gamma", *after, "CPU seconds of the run"),
+    )
     network = {"n_train": 6, "n_validation": 4, "m": 8, "n": 2, "h": 30} if quick else {}
     cleaning = {"n_train": 20, "n_validation": 4, "m": 30, "n": 2} if quick else {}
     representation_rows(table, counts, network)
@@ -122,6 +121,6 @@ def table_h(data: Path | None = None, *, quick: bool = False) -> Table:
     table.remarks.append(
         "Errors are those of the last iterate, relative to the first: the upper objective less its "
         "known optimum (H.2: less 0, as in the paper), and the lower objective less its optimum in "
-        "closed form."
+        "closed form. The paper: nearly linear to about 1e-5."
     )
     return table

@@ -145,7 +145,7 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
         ),
     )
     problem = cell(train, validation)
-    n_steps, seconds = (100, 4.0) if quick else (1000, 30.0)
+    n_steps, seconds = (100, 4.0) if quick else (1000, 15.0)
     runs: dict[str, tuple[str, dict[str, Any]]] = {
         "MEHA": (
             "meha",

@@ -38,6 +38,7 @@ HEADINGS = (
 )
 N_HIDDEN = 50  # units of the network, as in the paper
 LONGEST = 300.0  # seconds by the clock for one row
+LONGEST_DIGITS = 8.0  # the same for the small data, of which the check of an answer takes most
 
 
 def read(path: Path | None) -> tuple[Data, Data, Data]:
@@ -124,7 +125,7 @@ def centred(parts: tuple[Data, ...], n_components: int | None = None) -> tuple[D
 
 
 def row(
-    model: str, label: str, parts: tuple[Data, ...], seed: int, quick: bool
+    model: str, label: str, parts: tuple[Data, ...], seed: int, quick: bool, seconds: float = LONGEST
 ) -> tuple[tuple[float, float, float | None], bm.BilevelProblem, float]:
     """Accuracies of iterate and lower answer, F1; the solved problem and the seconds."""
     train, validation, test = centred(parts) if "centred" in label else parts
@@ -143,9 +144,10 @@ def row(
     start["x"] = np.zeros(len(noisy))
     name, wishes = settings(len(noisy), quick)[model, label]
     with timed() as clock:
-        solution = solved(problem, name, start, time_limit=8.0 if quick else LONGEST, **wishes)
+        solution = solved(problem, name, start, time_limit=8.0 if quick else seconds, **wishes)
     share, answer = accuracy(solution.iterate or solution.values, test), None
-    if problem.certificate is not None and problem.certificate.accepted:
+    is_own = not solution.source.startswith("not the method")
+    if problem.certificate is not None and problem.certificate.accepted and is_own:
         answer = accuracy(solution.values, test)
     return (share, f1_score(solution.iterate["x"] < 0, is_wrong), answer), problem, clock.seconds
 
@@ -155,6 +157,7 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
     parts = read(data)
     n = len(parts[0][1])
     seeds = (0,) if quick else (0, 1, 2)
+    longest = LONGEST if data else LONGEST_DIGITS
     source = f"MNIST, {n} samples" if data else "digits of scikit-learn (MNIST with --data)"
     table = Table(
         f"Tables 2 and 3 of the GALET paper: hyper-cleaning, {source}, {len(seeds)} draw(s)", HEADINGS
@@ -162,7 +165,7 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
     for model, label in settings(n, quick):
         found, seconds, iterations = [], 0.0, ""
         for seed in seeds:
-            figures, problem, used = row(model, label, parts, seed, quick)
+            figures, problem, used = row(model, label, parts, seed, quick, longest)
             found.append(figures)
             seconds += used / len(seeds)
             assert problem.solution is not None
@@ -180,7 +183,7 @@ def table_3(data: Path | None = None, *, quick: bool = False) -> Table:
         "iterate is where the method "
         "itself ends, which papers report; the lower answer is what the lower level gives at "
         "the same x. F1 is that of "
-        f"finding the wrong labels by x < 0. Each run may take {LONGEST:g} s by the clock. "
+        f"finding the wrong labels by x < 0. Each run may take {longest:g} s by the clock. "
         f"Printed: w begins at 0 in "
         "every iteration; kept: it goes on from the last."
     )

@@ -13,7 +13,7 @@ from .cleaning import accuracy, centred, read
 from .cleaning_curves import losses
 from .drawing import curve, legend, panels
 from .measures import f1_score
-from .paths import solved
+from .paths import on_the_way
 from .table import Table, timed
 
 COMPONENTS = 100  # of MNIST: what is left out holds a twentieth of the variance
@@ -54,14 +54,11 @@ def figure_5(data: Path | None = None, *, quick: bool = False) -> Table:
     problem, _, weights = softmax_cleaning((train[0], noisy), validation)
     start = {"x": np.zeros(len(noisy)), "weights": np.zeros(weights.shape)}
     for place, (label, (method, settings)) in enumerate(runs.items()):
-        tests, values = [], []
-        for count in counts:
-            with timed() as clock:
-                wishes = {"max_steps": count, "history_every": 1, "time_limit": 240.0}
-                solution = solved(problem, method, start, **wishes, **settings)
-            point = solution.iterate
-            tests.append(losses(point, test))
-            values.append(losses(point, validation))
+        with timed() as clock:
+            points, solution = on_the_way(problem, method, start, counts, time_limit=240.0, **settings)
+        point = points[-1]
+        tests = [losses(point, test) for point in points]
+        values = [losses(point, validation) for point in points]
         curve(axes[0], place, counts, tests, label, marker=".")
         curve(axes[1], place, solution.history["iteration"], solution.history["value"], label)
         if method == "galet":

@@ -40,7 +40,7 @@ def curve(axis: Axes, place: int, x: Any, y: Any, label: str | None = None, **st
 
 def legend(axis: Axes, **where: Any) -> None:
     """A small legend without a frame."""
-    axis.legend(frameon=False, fontsize=7.5, **where)
+    axis.legend(frameon=False, fontsize=8.5, **where)
 
 
 def surface(

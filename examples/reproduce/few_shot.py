@@ -99,7 +99,7 @@ def runs() -> dict[str, tuple[str, dict[str, Any], int]]:
         "RHG (unrolled)": ("unrolled", inner, 100),
         "BDA": ("bda", inner, 100),
         "CG (implicit-cg)": ("implicit-cg", {**inner, "inner_steps": 10}, 100),
-        "BAMM": ("bamm", {}, 1000),
+        "BAMM": ("bamm", {"max_iterations": 1000}, 1000),
         "BOME": ("bome", {"inner_steps": 10, "step_x": 0.5, "step_y": 1.0}, 1000),
         "V-PBGD": (
             "v-pbgd",

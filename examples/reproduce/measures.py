@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .paths import on_the_way
+
 
 def f1_score(found, truth):
     """Harmonic mean of precision and recall."""
@@ -125,6 +127,14 @@ def last_iterate(problem, start, **settings):
         variable.value = np.reshape(value, variable.shape, order="F")
     problem.solve("pbgd", **{"stop_at": 0.0, **settings})
     return [problem.solution.iterate[variable.name()] for variable in problem.variables]
+
+
+def iterates_of(problem, start, counts, **settings):
+    """Where pbgd stands after each number of iterations: a value for each variable, upper ones first."""
+    names = [variable.name() for variable in problem.variables]
+    first = dict(zip(names, start, strict=True))
+    points, _ = on_the_way(problem, "pbgd", first, counts, **{"stop_at": 0.0, **settings})
+    return [[point[name] for name in names] for point in points]
 
 
 def meha_settings(data, max_steps):

@@ -12,7 +12,7 @@ import blomodel as bm
 from blomodel.problems.meha_paper import lasso, merely_convex, nonconvex, strongly_convex
 
 from .drawing import curve, legend, panels
-from .meha import relative
+from .meha import SQUARES, relative, with_squares_below
 from .paths import is_there, solved
 from .table import Table
 
@@ -51,9 +51,10 @@ def convergence(
     solution: np.ndarray,
     runs: dict[str, tuple[str, dict[str, Any]]],
     size: int,
+    first: int = 0,
 ) -> None:
     """A curve of the error in x for each method, by iterations, and a row with its last error."""
-    for place, (label, (method, settings)) in enumerate(runs.items()):
+    for place, (label, (method, settings)) in enumerate(runs.items(), first):
         if not is_there(method):
             continue
         found = solved(make(), method, start, **{**LIMITS, **settings})
@@ -137,6 +138,10 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
     start = {"x": np.zeros(n), "y": np.zeros(n)}
     problem = strongly_convex(n)
     convergence(table, axis, lambda: problem, start, np.full(n, 0.5), runs, n)
+    if not quick:
+        as_squares = {SQUARES: ("brc", {})}
+        other = with_squares_below(n)
+        convergence(table, axis, lambda: other, start, np.full(n, 0.5), as_squares, n, first=len(runs))
     axis.set(title=r"(77): $\|x - x^*\| / \|x^*\|$", ylim=(1e-12, 1e2))  # BRC leaves it upwards
     return table
 

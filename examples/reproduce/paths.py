@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,35 @@ def path(
         for level in (levels.upper, levels.lower)
     ]
     return np.vstack([first[0], history["x"]]), np.vstack([first[1], history["y"]])
+
+
+def on_the_way(
+    problem: bm.BilevelProblem,
+    method: str,
+    start: Mapping[str, Any],
+    counts: Sequence[int],
+    **settings: Any,
+) -> tuple[list[dict[str, np.ndarray]], bm.Solution]:
+    """Where one run stands after each number of iterations, by variables' names; and its solution.
+
+    Where it ended earlier, its end counts.
+    """
+    every = math.gcd(*counts)
+    found = solved(problem, method, start, max_steps=max(counts), history_every=every, **settings)
+    rows = {int(k): row for row, k in enumerate(found.history["iteration"])}
+    levels, points = problem.levels, []
+    for count in counts:
+        if count not in rows or count >= found.iterations:
+            points.append(dict(found.iterate))
+            continue
+        point: dict[str, np.ndarray] = {}
+        for level, name in ((levels.upper, "x"), (levels.lower, "y")):
+            row, end = found.history[name][rows[count]], 0
+            for variable in level:
+                begin, end = end, end + variable.size
+                point[variable.name()] = np.reshape(row[begin:end], variable.shape, order="F")
+        points.append(point)
+    return points, found
 
 
 def iterates(

@@ -34,7 +34,9 @@ def figure_1(data: Path | None = None, *, quick: bool = False) -> Table:
         x, y = cp.Variable(name="x"), cp.Variable(name="y")
         lower = bm.Lower(cp.Minimize((x - y) ** 2), rows(x, y), variables=[y])
         problem = bm.BilevelProblem(cp.Minimize(y), [-2 <= x, x <= 2], lower)
-        curve(axis, place, line, [problem.value_at(at) for at in line], f"$Y(x)$: {label}")
+        width = 4.0 - 1.2 * place  # they lie on each other in the middle
+        values = [problem.value_at(at) for at in line]
+        curve(axis, place, line, values, f"$Y(x)$: {label}", linewidth=width)
         for kink in kinks:
             here, left, right = (problem.value_at(kink + shift) for shift in (0.0, -step, step))
             slopes = (here - left) / step, (right - here) / step

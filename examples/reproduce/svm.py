@@ -38,9 +38,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "penalty": 20.0,
         "inner": "max-min",
         "max_steps": 50,
-        "time_limit": 60.0,
+        "time_limit": 10.0,
     },
 }
+
+
+SLOW_SPLITS = 3  # for the max-min solver, whose runs end by their time limits
 
 
 def read(path: Path | None) -> Data:
@@ -126,7 +129,8 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
     above: dict[str, float] = dict.fromkeys(names, 0.0)
     proofs = 0
     for seed in range(n_splits):
-        for name, figures, status in solve_all(split(features, labels, seed), names):
+        few = tuple(name for name in names if "b²" not in name or seed < SLOW_SPLITS)
+        for name, figures, status in solve_all(split(features, labels, seed), few):
             if figures is None:
                 failures[name] += 1
                 continue
@@ -150,9 +154,10 @@ def table_7(data: Path | None = None, *, quick: bool = False) -> Table:
         label, value, worst = name, f"{values.mean():.3f}", f"{above.get(name, 0.0):.1e}"
         if name == "plain":
             label, value, worst = "plain machine, C by validation", "not its own", ""
+        n_asked = min(n_splits, SLOW_SPLITS) if "b²" in name else n_splits
         table.add(
             label, f"{scores.mean():.4f} ± {scores.std():.4f}", value, "" if name == "auto" else worst,
-            f"{seconds.mean():.2f}", f"{len(rows)} of {n_splits}", PAPER.get(name, ""),
+            f"{seconds.mean():.2f}", f"{len(rows)} of {n_asked}", PAPER.get(name, ""),
         )  # fmt: skip
     table.remarks.append(
         f"auto proved the least upper objective on {proofs} of {n_splits} splits. Settings: gamma = 20 "

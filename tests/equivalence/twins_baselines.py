@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
+from scipy.optimize import brentq
 
 
 def bamm(t, n, alpha, beta, eta, mu, p=0.0, tau=0.0):
@@ -26,7 +26,7 @@ def bamm(t, n, alpha, beta, eta, mu, p=0.0, tau=0.0):
     return tuple(map(np.array, zip(*path, strict=True)))
 
 
-def brc(t, n, alpha, beta, inner):
+def brc(t, n, alpha, beta, inner, floor=0.0):
     """Gradient steps in y, then x with outer products for Hessians."""
     x, y = t.start
     path = []
@@ -34,8 +34,9 @@ def brc(t, n, alpha, beta, inner):
         for _ in range(inner):
             y = t.in_y(y - beta * t.g_y(x, y))
         g_y, f_y = t.g_y(x, y), t.f_y(x, y)
-        hessian, cross = np.outer(g_y, g_y), np.outer(t.g_x(x, y), g_y)
-        slope = t.f_x(x, y) - cross @ np.linalg.pinv(hessian, rcond=1e-12) @ f_y
+        # The pseudo-inverse of g_y g_y', times f_y, is g_y <g_y, f_y> / |g_y|^4.
+        multiplier = g_y * (g_y @ f_y) / (g_y @ g_y * (g_y @ g_y + floor))
+        slope = t.f_x(x, y) - np.outer(t.g_x(x, y), g_y) @ multiplier
         x = t.in_x(x - alpha * slope)
         path.append((x, y))
     return tuple(map(np.array, zip(*path, strict=True)))
@@ -79,11 +80,33 @@ def igjo_lasso(target, wish, x, n, step, shrinkage, decrease):
     return np.array(path)
 
 
-def vf_idca_step(x, y, value, slope, weight, rho, f, g):
-    """One convex program of VF-iDCA with the maximum written out; f and g take expressions."""
-    u, w = cp.Variable(x.size), cp.Variable(y.size)
-    linear = g(u, w) - value - slope @ (u - x)
-    near = cp.sum_squares(u - x) + cp.sum_squares(w - y)
-    program = cp.Problem(cp.Minimize(f(u, w) + rho / 2 * near + weight * cp.maximum(0, linear)))
-    program.solve(solver=cp.CLARABEL)
-    return u.value, w.value
+def vf_idca(f, g, value, z, n, weight, growth, rho, patience=1.0):
+    """Rows (x, weight) of VF-iDCA for quadratics f and g in z = (x, y), one variable each.
+
+    A quadratic is (matrix, vector, constant); ``value`` gives v(x) and its slope. The convex program of
+    an iteration has the maximum of 0 and a quadratic; its multiplier is in [0, weight], and for a given
+    one it is a linear system, so that it is solved to rounding.
+    """
+    path = []
+    for _ in range(n):
+        path.append((z[0], weight))
+        v, slope = value(z[0])
+
+        def excess(z, at=z[0], v=v, slope=slope):
+            return 0.5 * z @ g[0] @ z + g[1] @ z + g[2] - v - slope * (z[0] - at)
+
+        def answer(share, z=z, slope=slope):
+            matrix = f[0] + rho * np.eye(2) + share * g[0]
+            return np.linalg.solve(matrix, rho * z - f[1] - share * (g[1] - np.array([slope, 0.0])))
+
+        if excess(answer(0.0)) <= 0:
+            ahead = answer(0.0)
+        elif excess(answer(weight)) >= 0:
+            ahead = answer(weight)
+        else:
+            ahead = answer(brentq(lambda s: excess(answer(s)), 0.0, weight, xtol=1e-15, rtol=1e-15))  # noqa: B023
+        moved = np.linalg.norm(ahead - z) / np.sqrt(1 + ahead @ ahead)
+        if moved * max(weight, 1 / max(excess(ahead), 1e-300)) <= patience:
+            weight += growth
+        z = ahead
+    return np.array(path)

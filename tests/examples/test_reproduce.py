@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -48,6 +49,53 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path):
     assert "| y within 1 of x | 5.0 | 1.1 | 2.9 |" in run.stdout
     assert "Made in" in run.stdout
     assert 3_000 < (tmp_path / "alt-fig6.png").stat().st_size < 60_000
+
+
+def test_several_parts_go_on_where_one_fails(tmp_path):
+    broken, results = tmp_path / "broken.csv", tmp_path / "results.json"
+    broken.write_text("nothing\n", encoding="utf-8")
+    run = command(
+        *("alt-fig18", "pbgd-fig5", "galet-fig6", "--quick"),
+        *("--data", str(broken), "--save", str(tmp_path), "--json", str(results)),
+    )
+    assert run.returncode == 1, run.stderr
+    assert "alt-fig18: FAILED" in run.stdout and "3 parts, 1 failed" in run.stdout
+    told = json.loads(results.read_text(encoding="utf-8"))
+    parts = told["parts"]
+    assert set(parts) == {"alt-fig18", "pbgd-fig5", "galet-fig6"}
+    assert parts["alt-fig18"]["error"] and not parts["pbgd-fig5"]["error"]
+    assert parts["galet-fig6"]["rows"][0][1] == "1.0000"
+    assert (tmp_path / "galet-fig6.png").exists()
+    assert told["cpu_seconds"] == pytest.approx(
+        sum(part["cpu_seconds"] or 0 for part in parts.values()), abs=0.2
+    )
+
+
+def test_results_fill_the_places_of_a_page(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from examples.reproduce.fill import filled
+
+    part = {"title": "Table 9", "headings": ["a", "b"], "rows": [["1", "2"]], "error": ""}
+    results = {"parts": {"t-9": {**part, "cpu_seconds": 12.4}}, "load_of_15_minutes": 0.1}
+    results |= {"seconds": 90.0, "cores": 2, "cpu_seconds": 12.4}
+    page = "before\n<!-- made: t-9 -->\nold\n<!-- end -->\nafter <!-- made: t-8 -->\nkept\n<!-- end -->"
+    new = filled(page, results)
+    assert "old" not in new and "kept" in new and new.startswith("before\n")
+    assert "Table 9; made in 12 CPU seconds.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n" in new
+    assert filled(new, results) == new
+    results["parts"]["t-9"]["error"] = "crashed"
+    assert filled(page, results) == page
+    told = filled("<!-- made: times -->\n<!-- end -->", results)
+    assert "1 parts, 1 of them failed: 1.5 minutes" in told
+
+
+def test_every_part_without_data_has_a_place_on_a_page(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from examples.reproduce.__main__ import TABLES
+
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    places = re.findall(r"<!-- made: ([a-z0-9-]+) -->", text)
+    assert sorted(places) == sorted([*TABLES, "times"])
 
 
 def test_the_command_names_what_it_has():
@@ -175,6 +223,21 @@ def test_errors_of_appendix_h_fall_as_printed_and_with_warm_starts(reproduce):
     assert polluted < clean
 
 
+@pytest.mark.parametrize("label", ["GALET, w kept", "GALET, printed"])
+def test_galet_by_hand_is_the_library_s(monkeypatch, label):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from examples.reproduce.cleaning import centred, read
+    from examples.reproduce.cleaning_draws import one_draw
+
+    parts = centred(read(None), 10)
+    (ours, _), (by_hand, _) = (
+        one_draw(parts, label, 0, (2, 4, 6), by_hand=way) for way in (False, True)
+    )
+    assert ours.keys() == by_hand.keys() == {2, 4, 6}
+    for count in ours:
+        assert ours[count] == pytest.approx(by_hand[count], rel=1e-12)
+
+
 @pytest.mark.slow
 def test_cleaning_finds_wrong_labels(reproduce):
     table = reproduce("galet-3")
@@ -237,6 +300,7 @@ def test_fine_tuning_toy(reproduce):
         "pbgd-fig4",
         "galet-fig3",
         "galet-fig5",
+        "galet-draws",
         "perturbed-fig2",
         "perturbed-fig3",
         "perturbed-fig4",

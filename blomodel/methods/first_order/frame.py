@@ -13,6 +13,7 @@ from blomodel.methods.run.slices import run_in_slices
 from blomodel.methods.run.starts import nearest_allowed
 
 NO_ANSWER = 1e15  # a point with an entry beyond this has diverged
+FAR = 1e6  # relative to the start: an iterate beyond it with a larger f has run away
 
 
 class SetUp(Protocol):
@@ -31,10 +32,14 @@ def first_order_run(setup: SetUp, source: str, x: np.ndarray, y: np.ndarray) -> 
     run = setup.run
     run.watch(x, y)
     run.diverged_at = None
+    reach = FAR * (1 + max(np.abs(x).max(initial=0), np.abs(y).max(initial=0)))
+    value = float(run.model.f(x, y, run.p)[0])
     try:
         yield
     finally:
         run.evaluations += setup.n_evaluations
+        if run.diverged_at is None and _has_run_away(run, x, y, reach, value):
+            run.diverged_at = run.iterations
         propose_end(run, x, y, source)
 
 
@@ -79,7 +84,7 @@ def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
         run.note(
             f"{source}: the iteration has diverged; take smaller steps, or leave them out. This was "
             f"seen after {run.diverged_at} iterations; solution.iterate is where it ended, with entries "
-            "that are no numbers if it has such, and the answer is not the method's own"
+            "that are no numbers if it has such, and there is no answer of the method's own"
         )
         if has_run_away or not _is_near(x):
             return
@@ -87,6 +92,15 @@ def propose_end(run: Run, x: np.ndarray, y: np.ndarray, source: str) -> None:
     else:
         run.propose(x, y, source)
     propose_lower_answer(run, x, y, f"{source}, lower minimiser at its x")
+
+
+def _has_run_away(run: Run, x: np.ndarray, y: np.ndarray, reach: float, value: float) -> bool:
+    """Whether a point is far from its start and has a larger f than that.
+
+    Where f falls on the way, the problem itself may be unbounded, or its answer far away.
+    """
+    size = max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))
+    return bool(size > reach) and not float(run.model.f(x, y, run.p)[0]) <= value
 
 
 def _is_near(point: np.ndarray) -> bool:

@@ -175,7 +175,7 @@ def run_stages(
 
     It ends early at a bilevel feasible point at which f has its least value, as no weight leads on.
     Where several weights are tried, one with which the iteration runs away is undone and left out; a
-    single one leaves its point where it ended, however far that is.
+    single one, and the last one where it ran away with all, leaves its point where it ended.
 
     Parameters
     ----------
@@ -188,6 +188,7 @@ def run_stages(
     max_iterations : int
         Of each stage.
     """
+    n_left_out = 0
     for number, weight in enumerate(stages):
         before = [array.copy() for array in state]
         reach = FAR * (1 + max((np.abs(array).max(initial=0) for array in before), default=0.0))
@@ -201,9 +202,10 @@ def run_stages(
         residual = run_in_slices(
             run, guarded, max_iterations=max_iterations, tolerance=tolerance, report=report
         )
-        if not np.isfinite(residual) and len(stages) == 1:
+        if not np.isfinite(residual) and n_left_out == len(stages) - 1:
             run.diverged_at = run.iterations
         elif not np.isfinite(residual):
+            n_left_out += 1
             run.note(f"the iteration ran away with penalty weight {weight:g}; that weight was left out")
             for array, old in zip(state, before, strict=True):
                 array[:] = old

@@ -177,15 +177,14 @@ class Run(Findings):
         if self.watched is not None:
             here, y = self.watched
             if x is None:
-                x = here if limits.WATCHED_POINT.allows(here.size) else None
+                x = here if limits.WATCHED_POINT.allows(here.size) or self._keeps(here) else None
             if "value" not in figures:
                 figures["value"] = float(self.model.f(here, y, self.p)[0])
         if is_due:
             is_asked_for = self.history_every is not None and self.watched is not None
             if self.watched is not None and is_asked_for:
                 figures["lower_value"] = float(self.model.g(*self.watched, self.p)[0])
-            is_kept = is_asked_for and y is not None and limits.WATCHED_POINT.allows(y.size)
-            self._keep_row(x, y if is_kept else None, figures)
+            self._keep_row(x, y if y is not None and self._keeps(y) else None, figures)
         if self.progress is not None:
             self.progress(self.iterations, figures, self.standing)
         if self.stop_rule is not None and self.stop_rule.is_met(self, x, figures):
@@ -198,6 +197,11 @@ class Run(Findings):
         """Whether so many further iterations reach the next row of the history."""
         every = self.history_every
         return every is None or (self.iterations + count) // every > self.iterations // every
+
+    def _keeps(self, point: np.ndarray) -> bool:
+        """Whether the history has room for one more such point, where every one is asked for."""
+        n_rows = len(self.path) + 1
+        return self.history_every is not None and limits.ASKED_HISTORY.allows(n_rows * point.size)
 
     def _keep_row(
         self, x: np.ndarray | None, y: np.ndarray | None, figures: Mapping[str, float]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -16,6 +17,16 @@ LONG = {
     "galet": {"step_x": 50.0, "step_y": 5.0, "inner_steps": 3, "shadow_steps": 3},
     "perturbed-gd": {"step_x": 50.0, "rate": 1.0},
     "bome": {"step_x": 50.0, "inner_steps": 3},
+    "unrolled": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
+    "iaptt": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
+    "bda": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
+    "implicit-cg": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
+    "implicit-neumann": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
+    "f2sa": {"penalty": 10.0, "step_x": 50.0, "step_y": 0.5},
+    "bamm": {"step_x": 50.0, "step_y": 5.0, "inner_steps": 1, "upper_share": 0.5},
+    "brc": {"step_x": 50.0, "step_y": 0.5},
+    "alright": {"step_x": 500.0, "step_power": 0.0},
+    "pbgd-free": {"step_x": 50.0, "step_y": 0.5, "inner_steps": 3},
 }
 
 
@@ -27,6 +38,7 @@ def started():
 
 
 @pytest.mark.parametrize(("name", "settings"), LONG.items(), ids=LONG)
+@pytest.mark.filterwarnings("ignore:pbgd-free")
 def test_a_run_that_diverges_leaves_its_own_point_and_no_answer_of_its_own(name, settings):
     problem = started()
     problem.solve(method=name, max_iterations=3000, **settings)
@@ -34,8 +46,9 @@ def test_a_run_that_diverges_leaves_its_own_point_and_no_answer_of_its_own(name,
     end = np.concatenate(list(solution.iterate.values()))
     assert not np.abs(end).max() < 1e5  # far away, or not a number
     assert any("has diverged" in note and "iterations" in note for note in solution.notes)
-    assert solution.source.startswith("not the method")
-    assert problem.status is bm.Status.FEASIBLE
+    assert problem.status is solution.status is bm.Status.DIVERGED
+    assert solution.value == np.inf and solution.certificate is None and not solution.values
+    assert solution.no_answer.kind == "diverged"
 
 
 def test_a_weight_of_stages_that_runs_away_is_left_out():
@@ -56,3 +69,22 @@ def test_the_paper_s_variant_has_one_weight_and_one_step(name):
     history = problem.solution.history
     assert set(history["gamma"]) == {10.0}
     assert len(set(history["step"])) == 1
+
+
+def test_a_far_answer_that_f_likes_has_not_diverged():
+    """The answer lies ten million away, farther than what counts as run away where f grows."""
+    far = 1e7
+    x, y = cp.Variable(name="x", value=0.0), cp.Variable(name="y", value=0.0)
+    lower = bm.Lower(cp.Minimize((y - x) ** 2), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize((x / far - 1) ** 2 + (y / far - 1) ** 2), [], lower)
+    problem.solve("implicit-cg", max_iterations=300)
+    assert problem.status.has_point
+    assert x.value > 1e6
+
+
+def test_a_comparison_says_which_method_ran_away_and_never_prefers_it():
+    problem = started()
+    rows = bm.compare(problem, [("galet", LONG["galet"]), "f2sa"], max_iterations=300)
+    assert rows["galet"].solution.status is bm.Status.DIVERGED
+    assert rows.best is rows["f2sa"]
+    assert "diverged" in str(rows) and "ran away" in str(rows)
