@@ -31,13 +31,14 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size
     work = OVERHEAD + EACH * size + local_seconds(model) + LOOKS * _evaluation(model)
-    return work * min(max(load, 1.0), 5.0) + SOLVES * lower_seconds
+    solves = SOLVES if limits.STUDIED_CURVATURES.allows(model.n_curvatures) else SOLVES + 1
+    return work * min(max(load, 1.0), 5.0) + solves * lower_seconds
 
 
 def local_seconds(model: Model) -> float:
     """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
     if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
-        return 0.0  # there are none
+        return 0.0  # those by products take about as long as a lower solve
     work = 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
     return work + 2 * min(model.y.size, model.n_curvatures) * _evaluation(model)
 

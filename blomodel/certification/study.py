@@ -11,6 +11,7 @@ from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.norms import Manifold, manifold_of_norms
 from blomodel.certification.reserve import local_seconds
+from blomodel.certification.study_by_products import study_by_products, why_no_products
 from blomodel.certification.surroundings import Place, look_around
 from blomodel.model.model import Model
 from blomodel.reformulations.forms.pieces import convex_objective
@@ -29,8 +30,11 @@ def study(
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = judged.model, judged.p
     if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
+        obstacle = why_no_products(model, p) if lower.is_convex else "and the lower level is not convex"
+        if obstacle is None:
+            return study_by_products(model, p, x)
         reason = f"second derivatives of the lower level, about {model.n_curvatures:.1g}, are too many"
-        return None, LocalFacts(None, False, f"{reason} for the tests of the neighbourhood")
+        return None, LocalFacts(None, False, f"{reason} for the tests of the neighbourhood, {obstacle}")
     if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
         return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
     if deadline.remaining < GRACE:

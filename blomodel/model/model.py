@@ -352,6 +352,16 @@ class Model:
         """Second derivatives of the KKT reformulation's Lagrangian."""
         return KktHessian(self)
 
+    def has_only_upper_bounds(self, p: np.ndarray) -> bool:
+        """Whether the upper rows are nothing but bounds on single variables."""
+        if len(self.upper_eq) or self.upper_in.spectral or self.coupling_constraints:
+            return False
+        if len(self.upper_in) == 0:
+            return True
+        jacobian = self.upper_in.linearise(np.zeros(self.x.size), np.zeros(self.y.size), p).in_x
+        n_bounds = sum(int(np.isfinite(side).sum()) for side in self.bounds(p))
+        return bool(np.all(np.diff(jacobian.indptr) == 1) and n_bounds >= len(self.upper_in))
+
     def split_duals(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """Multipliers of a solved lower program in the order of the rows."""
         multipliers = np.zeros(self.n_lower_rows)

@@ -12,12 +12,14 @@ from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.blocks import Block
+from blomodel.compiler.passes.derivatives import jvp
 from blomodel.errors import DataError
 from blomodel.programs.adjoint import Adjoint, active_rows, pull_back
 from blomodel.programs.conic import ConicProgram
 from blomodel.programs.hoisting import Hoister
 from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.lifting import Lifting
+from blomodel.programs.newton import extreme_curvatures, last_input_only
 from blomodel.programs.proximal_newton import ProximalProgram, size_places
 from blomodel.programs.quadratic import QuadraticProgram
 from blomodel.programs.smooth_norms import SmoothedNorms
@@ -228,6 +230,21 @@ class ParametricProgram:
         everywhere[: self.y.size] = slope
         is_same = answer.active is not None and np.array_equal(answer.active, rows.mask)
         return pull_back(lagrangian, at, everywhere, rows, answer.system if is_same else None)
+
+    def curvatures_of_moves(
+        self, x: np.ndarray, p: np.ndarray, answer: Answer
+    ) -> tuple[float, float] | None:
+        """Smallest and largest curvature along which a free minimiser can move, by products alone.
+
+        Entries that a term such as norm1(y) holds at zero do not move. None where it is not known.
+        """
+        if isinstance(self._program, ProximalProgram):
+            lifted = answer.lifted
+            return None if lifted is None else self._program.curvatures_of_moves(x, p, lifted)
+        if self.lagrangian.rows is not None or not self._program.is_smooth:
+            return None
+        apply = last_input_only(jvp(self.lagrangian.terms_grad_y, ("y",)), (x, answer.y, p, np.ones(1)))
+        return extreme_curvatures(apply, self.y.size)
 
     @cached_property
     def _smoothed(self) -> SmoothedNorms:

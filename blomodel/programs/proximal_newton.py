@@ -20,6 +20,7 @@ from blomodel.compiler.blocks import Block
 from blomodel.compiler.passes.derivatives import jvp
 from blomodel.programs.adjoint import Adjoint
 from blomodel.programs.lagrangian import Lagrangian
+from blomodel.programs.newton import extreme_curvatures
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.threads import one_blas_thread
@@ -141,6 +142,23 @@ class ProximalProgram:
             gradient = -self._mixed(x, lifted, p, weights, direction)
         pressed = np.abs(first[: self.n_y][~held]) <= (1 - STRICT) * descent.sizes[~held]
         return Adjoint(gradient, bool(pressed.all()))
+
+    def curvatures_of_moves(
+        self, x: np.ndarray, p: np.ndarray, lifted: np.ndarray
+    ) -> tuple[float, float] | None:
+        """Smallest and largest curvature among the entries that are not held at zero."""
+        y = lifted[: self.n_y]
+        descent = _Descent(self, x, p, np.ones(1), NEVER)
+        np.add.at(descent.sizes, self.places, descent.slope(y)[self.n_y :])
+        held = descent.moving(y)
+
+        def apply(vector: np.ndarray) -> np.ndarray:
+            whole = np.zeros(self.n_y)
+            whole[held] = vector
+            return descent.product(y, whole)[held]
+
+        with one_blas_thread(), np.errstate(all="ignore"):
+            return extreme_curvatures(apply, int(held.sum()))
 
 
 class _Descent:

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/large_data.py                    # the four models, some minutes
     python tests/benchmarks/large_data.py --only lasso --scale 0.1
+    python tests/benchmarks/large_data.py --growth           # an iteration at four sizes, two models
 
 Every model has a process of its own. An iteration is one of f2sa with one inner step and given steps,
-ours and by hand in one run; the last columns are those of a solve with the method that suits.
+ours and by hand in one run; the last columns are those of ``solve(time_limit=...)``.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ COLUMNS = {
     "by hand": "{:.2g}",
     "ratio": "{:.2f}",
     "peak GiB": "{:.2f}",
-    "method": "{}",
     "status": "{}",
+    "points tried": "{}",
+    "value": "{:.4g}",
     "limit s": "{:.0f}",
     "used s": "{:.1f}",
 }
+SHARES = (0.125, 0.25, 0.5, 1.0)  # of the size, for the growth of the cost of an iteration
+GROWING = ("lasso, sparse features", "logistic regression, rows")
+REPEATS = 3  # of a measurement, of which the shortest counts
 
 
 def seconds(work: Any, least: float = 0.3) -> float:
@@ -105,12 +110,41 @@ def measure(name: str, scale: float) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.perf_counter()
-        own.solve(method=instance.method, time_limit=instance.limit)
+        own.solve(time_limit=instance.limit)
         used = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     row = [name, size, instance.nonzeros, compiled, ours, by_hand, ours / by_hand, peak]
-    row += [instance.method, str(own.status), instance.limit, used]
+    row += [str(own.status), own.solution.evaluations, own.value, instance.limit, used]
     return dict(zip(COLUMNS, row, strict=True))
+
+
+def growth(name: str, scale: float) -> dict[str, Any]:
+    """Seconds for an iteration at four sizes, and the power of the nonzeros with which they grow."""
+    import numpy as np
+    from large_data_models import MODELS
+
+    make, size = MODELS[name]
+    counts, used = [], []
+    for share in SHARES:
+        instance = make(max(int(size * scale * share), 60))
+        loop = iterations(instance.problem)
+        counts.append(instance.nonzeros)
+        used.append(min(seconds(loop, 0.15) for _ in range(REPEATS)))
+    slope = float(np.polyfit(np.log(counts), np.log(used), 1)[0])
+    return {"model": name, "nonzeros": counts, "seconds": used, "power": slope}
+
+
+def growth_row(found: dict[str, Any]) -> str:
+    """As a row of a table."""
+    cells = [f"{n:,}: {s:.2g}" for n, s in zip(found["nonzeros"], found["seconds"], strict=True)]
+    return "| " + " | ".join([found["model"], *cells, f"{found['power']:.2f}"]) + " |"
+
+
+def in_own_process(*arguments: str) -> Any:
+    """What this script prints with these arguments, in its last line."""
+    command = [sys.executable, __file__, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
@@ -120,18 +154,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="part of a model's name")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the size")
+    parser.add_argument("--growth", action="store_true", help="the cost of an iteration at four sizes")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(given.one, given.scale)))
+        print(json.dumps((growth if given.growth else measure)(given.one, given.scale)))
+        return
+    if given.growth:
+        heads = ["model", *["nonzeros: s / iteration"] * len(SHARES), "power of the nonzeros"]
+        print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+        for name in GROWING:
+            if given.only in name:
+                found = in_own_process("--growth", "--one", name, "--scale", str(given.scale))
+                print(growth_row(found), flush=True)
         return
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))
     for name in MODELS:
         if given.only in name:
-            command = [sys.executable, __file__, "--one", name, "--scale", str(given.scale)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            row = json.loads(done.stdout.splitlines()[-1])
+            row = in_own_process("--one", name, "--scale", str(given.scale))
             cells = (form.format(row[key]) for key, form in COLUMNS.items())
             print("| " + " | ".join(cells) + " |", flush=True)
 

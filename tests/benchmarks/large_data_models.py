@@ -22,7 +22,6 @@ class Instance:
     problem: bm.BilevelProblem
     nonzeros: int
     by_hand: Callable[[int], None]
-    method: str = "auto"
     limit: float = 10.0
 
 
@@ -93,7 +92,7 @@ def cleaning(n: int, features: int = 784, classes: int = 10) -> Instance:
             loss_z = soft(at_z)[1] - (T * at_z).sum(axis=1)
             weights = np.clip(weights - STEP_X * GAMMA * (loss_y - loss_z) / n, 0, 1)
 
-    return Instance(problem, A.size + V.size, by_hand, "f2sa", 60.0)
+    return Instance(problem, A.size + V.size, by_hand, 60.0)
 
 
 def lasso(n: int, rows: int | None = None, each: int = 100) -> Instance:
@@ -122,7 +121,7 @@ def lasso(n: int, rows: int | None = None, each: int = 100) -> Instance:
             slope = GAMMA * (np.abs(y).sum() - np.abs(z).sum())
             weight = float(np.clip(weight - STEP_X * slope, 1e-3, 1))
 
-    return Instance(problem, A.nnz + V.nnz, by_hand, "auto", 30.0)
+    return Instance(problem, A.nnz + V.nnz, by_hand, 30.0)
 
 
 def logistic(n: int, features: int = 20) -> Instance:
@@ -155,7 +154,7 @@ def logistic(n: int, features: int = 20) -> Instance:
             slope = GAMMA * np.exp(weight) * (y @ y - z @ z)
             weight = float(np.clip(weight - STEP_X * slope, -10, 2))
 
-    return Instance(problem, A.size + V.size, by_hand, "auto", 30.0)
+    return Instance(problem, A.size + V.size, by_hand, 30.0)
 
 
 MODELS: dict[str, tuple[Callable[[int], Instance], int]] = {

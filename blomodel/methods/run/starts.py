@@ -139,16 +139,7 @@ def spread(
 
 def has_only_bounds(run: Run) -> bool:
     """Whether the upper rows are nothing but bounds on single variables."""
-    model = run.model
-    if len(model.upper_eq) or model.upper_in.spectral or model.coupling_constraints:
-        return False
-    if len(model.upper_in) == 0:
-        return True
-    jacobian = model.upper_in.linearise(np.zeros(model.x.size), np.zeros(model.y.size), run.p).in_x
-    lower, upper = model.bounds(run.p)
-    n_bounds = np.isfinite(lower).sum() + np.isfinite(upper).sum()
-    entries = np.diff(jacobian.indptr)
-    return bool(np.all(entries == 1) and n_bounds >= len(model.upper_in))
+    return run.model.has_only_upper_bounds(run.p)
 
 
 def project_onto_x(run: Run, x: np.ndarray) -> np.ndarray:
