@@ -175,9 +175,7 @@ def last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.n
     return apply
 
 
-def extreme_curvatures(
-    apply: Callable[[np.ndarray], np.ndarray], n: int
-) -> tuple[float, float] | None:
+def extreme_curvatures(apply: Callable[[np.ndarray], np.ndarray], n: int) -> tuple[float, float] | None:
     """The smallest and the largest eigenvalue of a Hessian, roughly, by products; None: not found."""
     if n <= FEW:
         values = np.linalg.eigvalsh(np.array([apply(column) for column in np.eye(n)]))
