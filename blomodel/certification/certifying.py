@@ -16,11 +16,12 @@ from blomodel.certification.bounds import Bound, find_bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.checks import Checks, measure, objections
 from blomodel.certification.equilibria import find_another, named_values
+from blomodel.certification.hidden_slopes import HiddenSlope, find_hidden_slope
 from blomodel.certification.judged import Judged
 from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts
 from blomodel.certification.study import is_as_exact, study
-from blomodel.certification.tolerated import Tolerated, tolerated_answers
+from blomodel.certification.tolerated import BOUGHT, Tolerated, tolerated_answers
 from blomodel.declare.point import Point, read_level
 from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.model.flat_lower import gap_unit, loss_in_own_units
@@ -120,6 +121,18 @@ def certify_point(
             if not objections(judged, exact, tolerance):
                 checks, point = exact, exact.point
                 exact_y = judged.invert_y(point, point.y)
+        slope: HiddenSlope | None = None
+        if facts.y is None and not deadline.is_over:
+            (slope,) = ended(lambda: (_slope(judged, checks, tolerance),), (None,))
+        if slope is not None and adopts_exact_answer:
+            exact = measure(judged, replace(point, y=slope.y), deadline, lower)
+            if not objections(judged, exact, tolerance):
+                checks, point, slope = exact, exact.point, None
+                exact_y = judged.invert_y(point, point.y)
+                unique, facts = study(judged, point.x, point.y, lower, deadline)
+                stationarity, descent = facts.stationarity, None
+                if facts.y is None:
+                    (slope,) = ended(lambda: (_slope(judged, exact, tolerance),), (None,))
         asked = checks, facts
         nothing: tuple[Tolerated | None] = (None,)
         (tolerated,) = ended(lambda: (_tolerated(judged, *asked, tolerance, deadline),), nothing)
@@ -137,6 +150,9 @@ def certify_point(
                 stationarity, descent = facts.stationarity, None
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
+        preferred = None if slope is None else _preferred(judged, point, slope, tolerance, value)
+        if preferred is not None:
+            facts, value = _with_slope(facts, slope, preferred / sign), preferred
         distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:
             unique, other = find_another(problem, judged.invert(point), deadline)
@@ -233,6 +249,32 @@ def _bought(facts: LocalFacts, attainable: float) -> LocalFacts:
     reason = (
         f"the lower level's exact answer has f = {attainable:.8g}: a part of the value is bought by the "
         f"tolerated gap"
+    )
+    return replace(facts, is_local_optimum=False, stationarity=None, reason=reason)
+
+
+def _slope(judged: Judged, checks: Checks, tolerance: float) -> HiddenSlope | None:
+    """What speaks against the point's y though no tolerance sees it."""
+    return find_hidden_slope(judged, checks.point.x, checks.point.y, checks.lower, tolerance)
+
+
+def _preferred(
+    judged: Judged, point: Point, slope: HiddenSlope, tolerance: float, value: float
+) -> float | None:
+    """f, minimised, at the answer to which a slope leads; None where that changes nothing above."""
+    model, p = judged.model, judged.p
+    there = float(model.f(point.x, slope.y, p)[0])
+    rows = model.upper_in.values(point.x, slope.y, p), np.abs(model.upper_eq.values(point.x, slope.y, p))
+    if max(float(part.max(initial=0.0)) for part in rows) > tolerance * (1 + np.abs(slope.y).max()):
+        return np.inf
+    return None if there <= value + BOUGHT * (1 + abs(value)) else there
+
+
+def _with_slope(facts: LocalFacts, slope: HiddenSlope, preferred: float) -> LocalFacts:
+    """What is known of a point that a small slope of g speaks against."""
+    reason = (
+        f"the lower objective has a slope of {slope.slope:.2g} here, less than the tolerance sees; it "
+        f"leads to another answer, with f = {preferred:.8g}"
     )
     return replace(facts, is_local_optimum=False, stationarity=None, reason=reason)
 

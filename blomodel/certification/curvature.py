@@ -19,6 +19,7 @@ from blomodel.certification.directions import AnyMatrix, Directions, Level
 from blomodel.model.kkt_hessian import KktWeights
 
 POSITIVE = 1e-9  # smallest curvature, relative to the largest
+NOISE = 1e-14  # relative: what rounding leaves in a curvature
 ROUND = 1e-7  # the same after each direction was scaled to curvature one
 VISIBLE = 1e-9  # change of f, relative, over a move of about x's size
 HELD = 1e-7  # multiplier of a row that keeps f from falling, relative to the slope of f
@@ -106,6 +107,25 @@ class Curvature:
         is_full = second.nnz > FULL * n**2
         return np.asarray(whole[:n].T @ ((second.toarray() if is_full else second) @ whole[:n]))
 
+    def is_surely_negative(self, basis: np.ndarray) -> bool:
+        """Whether f curves downwards in a part of the columns that the rest hides by its size.
+
+        Each entry is known up to its own rounding, and compared with the curvature of its own columns.
+        """
+        here, model = self.directions.around, self.directions.around.place.model
+        matrix = self.within(basis)
+        if matrix is None or not np.all(np.isfinite(matrix)):
+            return False
+        second = model.kkt_hessian.matrix(*self._at)
+        n = second.shape[0]
+        whole = np.zeros((self._n_z, basis.shape[1]))
+        whole[here.kept] = np.abs(self.directions.lift(basis))
+        blurred = NOISE * np.asarray(whole[:n].T @ (abs(second) @ whole[:n])).sum(axis=1)
+        shifted = (matrix + matrix.T) / 2 + np.diag(blurred)
+        sizes = np.abs(np.diag(shifted))
+        unit = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
+        return bool(np.linalg.eigvalsh(unit[:, None] * shifted * unit)[0] < -ROUND)
+
 
 def growth(directions: Directions, level: Level, deadline: Deadline = NEVER) -> Growth:
     """Whether f curves upwards along all directions that the pressing rows leave."""
@@ -136,7 +156,7 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
         return Growth(True, 0, gain=0.0)
     matrix = None if n_left <= IN_TURN or deadline.is_over else curvature.within(basis)
     if matrix is not None and np.all(np.isfinite(matrix)):
-        return _judge((matrix + matrix.T) / 2, basis, level, directions)
+        return _judge((matrix + matrix.T) / 2, basis, curvature)
     if not limits.CURVED_DIRECTIONS.allows(n_left):
         return _by_lanczos(curvature, basis, level, deadline)
     columns = []
@@ -147,7 +167,7 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
     matrix = np.array(columns)
     if not np.all(np.isfinite(matrix)):
         return Growth(False, n_left)
-    return _judge((matrix + matrix.T) / 2, basis, level, directions)
+    return _judge((matrix + matrix.T) / 2, basis, curvature)
 
 
 def _hold_up(
@@ -187,7 +207,8 @@ def _visible(directions: Directions) -> float:
     return VISIBLE * (1 + value) / (1 + np.abs(place.x).max(initial=0.0)) ** 2
 
 
-def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Directions) -> Growth:
+def _judge(matrix: np.ndarray, basis: np.ndarray, curvature: Curvature) -> Growth:
+    directions, level = curvature.directions, curvature.level
     values, vectors = np.linalg.eigh(matrix)
     size, n_left = float(np.abs(values).max()), len(values)
     if values[0] < -1e-6 * size and -values[0] > _visible(directions):
@@ -200,6 +221,8 @@ def _judge(matrix: np.ndarray, basis: np.ndarray, level: Level, directions: Dire
         unit = 1 / np.sqrt(diagonal)
         is_positive = bool(np.linalg.eigvalsh(unit[:, None] * matrix * unit)[0] > ROUND)
     if not is_positive and not _is_enough(values[0], size, directions):
+        return Growth(False, n_left)
+    if not is_positive and curvature.is_surely_negative(basis):
         return Growth(False, n_left)
     rest = basis.T @ level.rest
     curved = values > POSITIVE * size

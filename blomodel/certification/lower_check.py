@@ -90,7 +90,10 @@ def check_lower(
             return LowerCheck(InnerStatus.OPTIMAL, bound.value, bound.y, bound.duals, by)
         # To state a large program to the solver takes long too, and the compiled one is there already.
         end = deadline if not deadline.is_over else Deadline.after(0.0)
-        solved = in_time(lambda: _solve_by_cvxpy(lower, stated.levels.y, y, end), end, SHORTEST)
+        is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
+        solved = in_time(
+            lambda: _solve_by_cvxpy(lower, stated.levels.y, y, is_bounded, end), end, SHORTEST
+        )
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -166,13 +169,18 @@ def _search_lower(
 
 
 def _solve_by_cvxpy(
-    lower: cp.Problem, block: Block, given: np.ndarray, deadline: Deadline
+    lower: cp.Problem, block: Block, given: np.ndarray, is_bounded: bool, deadline: Deadline
 ) -> LowerCheck | None:
-    """Solve the program; a variable that it does not hold keeps the given value."""
+    """Solve the program; a variable that it does not hold keeps the given value.
+
+    A solver that finds no limit where bounds on all variables are one, ``is_bounded``, is not believed.
+    """
     y = None
     with kept_values(block.leaves):
         block.assign(given)
-        is_solved = any(_has_settled(lower, tolerance, deadline) for tolerance in TOLERANCES)
+        is_solved = any(
+            _has_settled(lower, tolerance, is_bounded, deadline) for tolerance in TOLERANCES
+        )
         if is_solved:
             count("clarabel")
         if is_solved and lower.status == cp.OPTIMAL:
@@ -188,7 +196,7 @@ def _solve_by_cvxpy(
     return LowerCheck(status, float(lower.value), y, duals, "cvxpy and Clarabel")
 
 
-def _has_settled(lower: cp.Problem, tolerance: float, deadline: Deadline) -> bool:
+def _has_settled(lower: cp.Problem, tolerance: float, is_bounded: bool, deadline: Deadline) -> bool:
     """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
     options: dict[str, float] = dict(tolerance_options(tolerance))
     if not deadline.is_never:
@@ -199,7 +207,8 @@ def _has_settled(lower: cp.Problem, tolerance: float, deadline: Deadline) -> boo
             solve_by_cvxpy(lower, cp.CLARABEL, max_iter=200, **options)
     except cp.SolverError:
         return False
-    if lower.status == cp.OPTIMAL and not _holds(lower):
+    is_wrong = lower.status == cp.UNBOUNDED and is_bounded
+    if is_wrong or (lower.status == cp.OPTIMAL and not _holds(lower)):
         count_trouble("clarabel")
         return False
     return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)

@@ -85,7 +85,7 @@ def _facts_at(
     place = Place(model, p, x, y, _sharpest_multipliers(model, p, x, y, lower))
     manifold = None
     if lower.is_convex:
-        place, manifold = _without_kinks(place)
+        place, manifold = without_kinks(place)
     facts = study_neighbourhood(
         place.model,
         p,
@@ -102,7 +102,7 @@ def _facts_at(
     return LocalFacts(None, False, "a norm of the lower level is zero here, but may not stay so")
 
 
-def _without_kinks(place: Place) -> tuple[Place, Manifold | None]:
+def without_kinks(place: Place) -> tuple[Place, Manifold | None]:
     """The place in a model that has rows for kinks, and norms that vanish fixed at zero."""
     model, p, x, y = place.model, place.p, place.x, place.y
     manifold = manifold_of_norms(model, p, x, y)

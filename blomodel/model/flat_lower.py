@@ -27,6 +27,8 @@ ACCURATE = 1e-3  # of the lower value: the smallest unit in which a gap is measu
 VISIBLE = 1e-2  # relative to size or bounds: distance at which two answers are different to the eye
 NOISE = 1e-14  # relative; differences of g below this are rounding
 TINY = 1e-10  # relative; solvers leave such losses in their answers
+GONE = 1e-12  # share of a loss that rounding may leave of it
+SNAPS = 1e-9  # share of a step at which it ends on a bound
 MEETS = 0.99  # share of a loss that a step must undo to the first order
 
 
@@ -91,27 +93,44 @@ def loss_in_own_units(
             continue
         change = max(_variations(model, x, at, p)[group].max() for at in (y, swapped))
         loss = (here - there) / max(change, here - there)
-        if loss > max(worst, TINY) and not _is_undone(model, x, y, swapped, p, tolerance):
+        if loss > max(worst, TINY) and not is_undone(model, x, y, swapped, p, tolerance):
             worst = loss
     return worst
 
 
-def _is_undone(model: Model, x: Array, y: Array, better: Array, p: Array, tolerance: float) -> bool:
+def is_undone(model: Model, x: Array, y: Array, better: Array, p: Array, tolerance: float) -> bool:
     """Whether a step of x within the tolerance makes y as good as the better answer.
 
-    The step keeps the upper rows exactly: a place that only a violation reaches does not count.
+    At its end the loss must be gone, not only small beside what it was: where a bound on x stops the
+    step, what is left may be all that the lower level cares about.
+    """
+    loss = _loss(model, x, y, better, p)
+    there = step_that_undoes(model, x, y, better, p, tolerance, loss)
+    return there is not None and _loss(model, there, y, better, p) <= GONE * loss
+
+
+def _loss(model: Model, x: Array, y: Array, better: Array, p: Array) -> float:
+    """What y loses against another answer."""
+    return float(model.g(x, y, p)[0]) - float(model.g(x, better, p)[0])
+
+
+def step_that_undoes(
+    model: Model, x: Array, y: Array, better: Array, p: Array, tolerance: float, loss: float
+) -> Array | None:
+    """The x within the tolerance that speaks most for y, if it undoes a loss to first order.
+
+    It keeps the upper rows exactly: a place that only a violation reaches does not count.
     """
     n_x = x.size
-    loss = float(model.g(x, y, p)[0]) - float(model.g(x, better, p)[0])
     slope = model.g_grad(x, y, p)[:n_x] - model.g_grad(x, better, p)[:n_x]
     if not n_x or not np.all(np.isfinite(slope)) or not slope.any():
-        return False
+        return None
     low, high = model.bounds(p)
     step = np.where(model.integer_x, 0.0, tolerance * (1 + np.abs(x)))
     ends = np.maximum(low - x, -step), np.minimum(high - x, step)
     ends = np.minimum(ends[0], 0.0), np.maximum(ends[1], 0.0)
     if slope @ np.where(slope > 0, *ends) > -MEETS * loss:
-        return False
+        return None
     rows, equal = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
     unit = float(np.abs(slope).max())
     size = max(float(step.max()), 1e-300)
@@ -123,4 +142,9 @@ def _is_undone(model: Model, x: Array, y: Array, better: Array, p: Array, tolera
         b_eq=np.zeros(equal.in_x.shape[0]) if equal.in_x.shape[0] else None,
         bounds=np.column_stack(ends) / size,
     )
-    return bool(found.status == 0 and found.fun * unit * size <= -MEETS * loss)
+    if found.status != 0 or not found.fun * unit * size <= -MEETS * loss:
+        return None
+    move = found.x * size
+    for end in ends:  # exactly on a bound, where the program's rounding leaves it beside
+        move = np.where(np.abs(move - end) <= SNAPS * size, end, move)
+    return np.asarray(x + move)

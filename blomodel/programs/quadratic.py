@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
+from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
 from blomodel.basics.spectra import diagonal_blocks, extreme_eigenvalues
@@ -28,7 +29,7 @@ from blomodel.solvers.question import ProblemClass
 from blomodel.text.shorten import shorten
 
 _PSD_TOLERANCE = 1e-9  # of the largest entry; below it a negative eigenvalue counts as rounding
-_PSD_NOISE = 1e-14  # of the largest entry of all; below it an entry says nothing
+_PSD_NOISE = 1e-14  # of the largest entry of a block; below it an entry says nothing
 _KEPT_WEIGHTS = 4
 WORTH = 3  # how often the products of the terms must exceed those with their Hessian
 CANCELLED = 1e-4  # of its parts: a smaller value has lost too many digits
@@ -261,12 +262,20 @@ class _Instance:
     reason: str = ""  # why not, once it was asked for: it takes an eigenvalue
 
 
-def rounding_of(largest: np.ndarray) -> np.ndarray:
-    """What rounding may have cost on a matrix's diagonal, from the largest entry of each row.
+def rounding_of(Q: sp.sparray) -> np.ndarray:
+    """What rounding may have cost on a symmetric matrix's diagonal, from the largest entry of each row.
 
-    One large row does not excuse negative curvature in the others.
+    One large row does not excuse negative curvature in the others, and least of all in variables that
+    it never meets: there is no rounding between these.
     """
-    return _PSD_TOLERANCE * largest + _PSD_NOISE * (1 + largest.max(initial=0.0))
+    rows = sp.csr_array(Q)
+    largest = np.asarray(abs(rows).max(axis=1).toarray()).ravel()
+    rows.eliminate_zeros()
+    count, block = connected_components(rows, directed=False)
+    in_block = np.zeros(count)
+    np.maximum.at(in_block, block, largest)
+    shift = _PSD_TOLERANCE * largest + _PSD_NOISE * in_block[block]
+    return np.where(largest > 0, shift, 1.0)  # a row of zeros, which any number keeps apart
 
 
 def is_positive_semidefinite(Q: sp.csc_array) -> bool:
@@ -280,7 +289,7 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     if not np.isfinite(scale):
         return False
     diagonal = Q.diagonal()
-    shift = rounding_of(np.asarray(abs(Q).max(axis=1).toarray()).ravel())
+    shift = rounding_of(Q)
     if np.any(diagonal < -shift):
         return False
     if np.count_nonzero(diagonal) == np.count_nonzero(Q.data):

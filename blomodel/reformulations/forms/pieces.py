@@ -195,7 +195,7 @@ def _is_convex(matrix: sp.csc_array) -> bool:
     if limits.DENSE_CHOLESKY.allows(matrix.shape[0]):
         return is_positive_semidefinite(matrix.toarray())
     entries = sp.coo_array(matrix)
-    squares = matrix.diagonal() + 1e-9 * (1 + np.abs(entries.data).max(initial=0))
+    squares = matrix.diagonal() + rounding_of(matrix)
     if squares.min() < 0:
         return False
     if np.any(entries.data**2 > (1 + 1e-9) * squares[entries.row] * squares[entries.col]):
@@ -206,7 +206,7 @@ def _is_convex(matrix: sp.csc_array) -> bool:
 def is_positive_semidefinite(matrix: np.ndarray) -> bool:
     """Whether no eigenvalue is below zero, up to rounding of each row."""
     shifted = (matrix + matrix.T) / 2
-    shifted[np.diag_indices_from(shifted)] += rounding_of(np.abs(matrix).max(axis=1, initial=0))
+    shifted[np.diag_indices_from(shifted)] += rounding_of(sp.csr_array(matrix))
     try:
         np.linalg.cholesky(shifted)  # ten times as fast as the eigenvalues
     except np.linalg.LinAlgError:

@@ -1,0 +1,232 @@
+"""Slopes of the lower objective that no tolerance sees, along directions in which it is flat otherwise.
+
+A lower level that is indifferent but for a slope of 1e-12 has one answer, at the end to which the slope
+leads, and every other y loses less than a solver can tell. Here the slope is not compared with g as a
+whole, but with what makes it up: along the directions in which g does not curve and no pressing row
+gives way, each summand of g either cancels to rounding or has a slope of its own. The first counts as
+zero, the others are added; so a slope is told from zero whatever the size of the rest of g.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.binary_operators import MulExpression, multiply
+from cvxpy.atoms.affine.sum import Sum
+from cvxpy.atoms.affine.unary_operators import NegExpression
+from scipy.optimize import linprog, nnls
+
+from blomodel.basics import limits
+from blomodel.basics.memory import remembered
+from blomodel.certification.judged import Judged
+from blomodel.certification.lower_check import LowerCheck
+from blomodel.certification.study import without_kinks
+from blomodel.certification.surroundings import Place
+from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes.derivatives import gradient
+from blomodel.compiler.tape import Tape
+from blomodel.errors import BlomodelError
+from blomodel.model.flat_lower import step_that_undoes, variation
+from blomodel.model.model import Model
+
+Array = np.ndarray
+CANCELS = 1e-13  # share of a summand's slope that rounding leaves where it cancels
+ALIKE = 1e-6  # ratio of parts that may cancel one another
+ROUNDING = 1e-15  # rows of a matrix below this share of the largest are none
+RANK = 1e-10  # singular values below this share of the largest are zero
+PRESSES = 1e-7  # force of a row that presses, relative to what g varies by
+TOUCHES = 1e-7  # relative distance at which a row may hold y
+FALLS = 1e-6  # share of the largest slope that a direction must win
+HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class HiddenSlope:
+    """An answer that the lower level prefers by less than tolerances see.
+
+    Attributes
+    ----------
+    y : array
+        At the end of the direction.
+    slope : float
+        Of g, for a move of one in some entry of y; negative.
+    """
+
+    y: Array
+    slope: float
+
+
+def find_hidden_slope(
+    judged: Judged, x: Array, y: Array, checked: LowerCheck, tolerance: float
+) -> HiddenSlope | None:
+    """A feasible direction along which g falls, if only a little; None where none is known.
+
+    ``tolerance``: a step of x within it may make the lower level truly indifferent.
+    """
+    model, p = judged.model, judged.p
+    if not checked.is_convex or checked.y is None or not model.has_smooth_kkt:
+        return None
+    if not limits.UNIQUENESS_TEST.allows(y.size):
+        return None
+    duals = model.split_duals(checked.duals)
+    place, manifold = without_kinks(Place(model, p, x, y, duals))
+    if manifold is not None:
+        return None
+    found = _direction(place)
+    if found is None:
+        return None
+    direction, slope = found
+    length = _length(place, direction)
+    better = y + length * direction[: y.size]
+    if length == 0.0 or np.array_equal(better, y):
+        return None
+    there = step_that_undoes(model, x, y, better, p, tolerance, -length * slope)
+    if there is not None and _direction(without_kinks(Place(model, p, there, y, duals))[0]) is None:
+        return None
+    return HiddenSlope(better, slope)
+
+
+def _direction(place: Place) -> tuple[Array, float] | None:
+    """The direction in the unit box along which the summands of g fall most, and the slope."""
+    model, x, y, p = place.model, place.x, place.y, place.p
+    rows, equal = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
+    in_y, on_y = rows.in_y.toarray(), equal.in_y.toarray()
+    size = 1 + np.abs(y)
+    sizes = np.abs(in_y) @ size
+    touches = -rows.value <= TOUCHES * np.maximum(sizes, np.abs(in_y).max(axis=1, initial=0.0))
+    slope = model.g_grad(x, y, p)[x.size :]
+    if not all(np.all(np.isfinite(part)) for part in (slope, in_y, on_y)):
+        return None
+    own = _fitting_multipliers(slope, np.where(touches[:, None], in_y, 0.0), on_y)
+    if place.multipliers.size != own.size:
+        return None
+    # What a solver leaves on rows, and what a y beside the answer wants of them, is not the same.
+    force = np.minimum(own, place.multipliers)[: len(touches)]
+    presses = touches & (force * sizes > PRESSES * variation(model, x, y, p))
+    own[: len(presses)][~presses] = 0.0
+    _, second = model.lower_hessian(x, y, p, own)
+    basis, gap = _left_free([second.toarray(), in_y[presses], on_y])
+    if basis is None or not basis.shape[1]:
+        return None
+    parts = []
+    for summand in _slopes(model):
+        own_slope = summand(x, y, p)
+        if not np.all(np.isfinite(own_slope)):
+            return None
+        along = basis.T @ own_slope
+        along[np.abs(along) <= CANCELS / gap * (np.abs(basis).T @ np.abs(own_slope))] = 0.0
+        parts.append(along)
+    slopes = np.array([_sum_of_parts(column) for column in np.transpose(parts)])
+    largest = float(np.abs(slopes).max())
+    if largest == 0.0:
+        return None
+    weak = in_y[touches & ~presses] @ basis
+    norms = np.abs(weak).max(axis=1, initial=0.0)
+    weak = weak[norms > RANK] / norms[norms > RANK, None]
+    ends = np.vstack([weak, basis, -basis])
+    right = np.concatenate([np.zeros(len(weak)), np.ones(2 * len(basis))])
+    found = linprog(slopes / largest, A_ub=ends, b_ub=right, bounds=(None, None))
+    if found.status != 0 or not found.fun < -FALLS:
+        return None
+    return basis @ found.x, float(found.fun * largest)
+
+
+def _fitting_multipliers(slope: Array, in_y: Array, on_y: Array) -> Array:
+    """Multipliers of rows and equations that balance a slope as well as any do."""
+    columns = np.hstack([in_y.T, on_y.T, -on_y.T])
+    sizes = np.abs(columns).max(axis=0, initial=0.0)
+    unit = np.where(sizes > 0, sizes, 1.0)
+    steepest = float(np.abs(slope).max(initial=0.0))
+    if not columns.size or steepest == 0.0:
+        return np.zeros(len(in_y) + len(on_y))
+    try:
+        found = nnls(columns / unit, -slope / steepest)[0] * steepest / unit
+    except RuntimeError:  # too many iterations
+        return np.zeros(len(in_y) + len(on_y))
+    n, m = len(in_y), len(on_y)
+    return np.append(found[:n], found[n : n + m] - found[n + m :])
+
+
+def _sum_of_parts(parts: Array) -> float:
+    """The sum, where large parts that cancel to rounding leave what small ones add up to."""
+    rest = parts[parts != 0.0]
+    while rest.size:
+        sizes = np.abs(rest)
+        is_large = sizes >= ALIKE * sizes.max()
+        total = float(rest[is_large].sum())
+        if abs(total) > CANCELS * sizes[is_large].sum():
+            return total
+        rest = rest[~is_large]
+    return 0.0
+
+
+def _left_free(parts: list[Array]) -> tuple[Array | None, float]:
+    """A basis of what the rows of some matrices leave, and how clearly it is told from the rest."""
+    scaled = []
+    for part in parts:
+        if not np.all(np.isfinite(part)):
+            return None, 1.0
+        # Row by row: a large curvature must not make a small one elsewhere look like none.
+        of_rows = np.abs(part).max(axis=1, initial=0.0)
+        is_row = of_rows > ROUNDING * of_rows.max(initial=0.0)
+        scaled += [part[is_row] / of_rows[is_row, None]] if is_row.any() else []
+    n = parts[0].shape[1]
+    if not scaled:
+        return np.eye(n), 1.0
+    _, singular, vectors = np.linalg.svd(np.vstack(scaled))
+    rank = int((singular > RANK * singular.max()).sum())
+    basis = vectors[rank:].T
+    basis = np.where(np.abs(basis) > np.finfo(float).eps * 4, basis, 0.0)
+    return basis, float(singular[rank - 1] / singular[0])
+
+
+def _length(place: Place, direction: Array) -> float:
+    """How far the lower rows, and g, let y go."""
+    model, x, y, p = place.model, place.x, place.y, place.p
+    rows = model.lower_in.linearise(x, y, p)
+    rises = rows.in_y @ direction
+    room = np.maximum(-rows.value, 0.0)
+    held = rises > RANK * np.abs(rises).max(initial=0.0)
+    ends = room[held] / rises[held]
+    length = float(ends.min()) if ends.size else 1 + np.abs(y).max(initial=0.0)
+    here = float(model.g(x, y, p)[0])
+    left = np.maximum(rows.value, 0.0) + TOUCHES
+    for _ in range(HALVINGS):
+        at = y + length * direction
+        value = float(model.g(x, at, p)[0])
+        is_inside = np.all(model.lower_in.values(x, at, p) <= left)
+        if is_inside and value <= here + np.spacing(abs(here)) * 4:
+            return length
+        length /= 2
+    return 0.0
+
+
+@remembered
+def _slopes(model: Model) -> list[Tape]:
+    """The gradient in y of each summand of g."""
+    try:
+        return [gradient(lower([part], model.blocks), ("y",)) for part in _summands(model.g_expression)]
+    except BlomodelError:
+        return [gradient(model.g, ("y",))]
+
+
+def _summands(expression: cp.Expression, factor: float = 1.0) -> list[cp.Expression]:
+    """The terms of a sum, with numbers in front of brackets multiplied in."""
+    if isinstance(expression, AddExpression):
+        return [part for arg in expression.args for part in _summands(arg, factor)]
+    if isinstance(expression, NegExpression):
+        return _summands(expression.args[0], -factor)
+    if isinstance(expression, MulExpression | multiply):
+        first, second = expression.args
+        if first.is_scalar() and first.is_constant() and not first.parameters():
+            return _summands(second, factor * float(first.value))
+        if second.is_scalar() and second.is_constant() and not second.parameters():
+            return _summands(first, factor * float(second.value))
+    if isinstance(expression, Sum) and isinstance(expression.args[0], AddExpression):
+        parts = expression.args[0].args
+        if all(part.shape == expression.args[0].shape for part in parts):
+            return [whole for part in parts for whole in _summands(cp.sum(part), factor)]
+    return [factor * expression]
