@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +33,68 @@ _C_TYPES = {
 }
 
 
+ATTEMPTS = 3  # at binding a kernel, when exceptions come from outside meanwhile
+BETWEEN_LOOKS = 0.005  # seconds, at a thread that compiled code has called back
+
+_kept: dict[int, Any] = {}  # by thread, a lock that is free when its exception was raised
+
+
+def _bind_and_call(bind: Callable[[], Any], values: tuple[Any, ...]) -> int:
+    """What the stub does. Compiled callers know no exceptions: one that comes here is raised later.
+
+    The kernel itself runs once in any case, since its caller goes on with what it gives.
+    """
+    run, status, kept = None, 0, None
+    for _ in range(ATTEMPTS):
+        try:
+            run = bind()
+            break
+        except BaseException as error:  # noqa: BLE001 - an alarm, Ctrl-C or a failed compilation
+            kept = type(error)
+    try:
+        if run is not None:
+            status = int(run(*values))
+    except BaseException as error:  # noqa: BLE001 - which came when the kernel had run
+        kept = type(error)
+    if kept is not None:
+        _raise_later(kept)
+    return status
+
+
+def _raise_later(kept: type[BaseException]) -> None:
+    """Raise an exception in this thread as soon as the compiled code that called back has returned."""
+    thread, is_raised = _thread.get_ident(), _thread.allocate_lock()
+    is_raised.acquire()
+    _kept[thread] = is_raised
+
+    def wait() -> None:
+        try:
+            while _is_called_back(sys._current_frames().get(thread)):
+                time.sleep(BETWEEN_LOOKS)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kept))
+        finally:
+            is_raised.release()
+
+    _thread.start_new_thread(wait, ())
+
+
+def _is_called_back(frame: Any) -> bool:
+    """Whether a thread is still in the stub; compiled code does not let go of Python."""
+    while frame is not None:
+        if frame.f_code is _bind_and_call.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def raise_kept() -> None:
+    """Have an exception that was kept for this thread raised by now, and not later."""
+    is_raised = _kept.pop(_thread.get_ident(), None)
+    if is_raised is not None:
+        with is_raised:
+            pass
+
+
 def linked(result: Any, *arguments: Any) -> Callable[[Callable], Any]:
     """Make a function of int64 and float64 arguments one that compiled code calls by address."""
 
@@ -46,17 +110,13 @@ def linked(result: Any, *arguments: Any) -> Callable[[Callable], Any]:
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *places, *kinds)
         cell = ctypes.c_void_p()
 
-        def bind_and_call(*values: Any) -> int:
-            try:
-                body.compile(result(*arguments))
-                found = body.overloads[arguments]
-                cell.value = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
-                return int(prototype(cell.value)(*values))
-            except KeyboardInterrupt:
-                _thread.interrupt_main()  # raised again as soon as the compiled caller returns
-                return 0
+        def bind() -> Any:
+            body.compile(result(*arguments))
+            found = body.overloads[arguments]
+            cell.value = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+            return prototype(cell.value)
 
-        stub = prototype(bind_and_call)
+        stub = prototype(lambda *values: _bind_and_call(bind, values))
         cell.value = ctypes.cast(stub, ctypes.c_void_p).value
         llvmlite.binding.add_symbol(name, ctypes.addressof(cell))
         call = _caller(name, result, arguments)

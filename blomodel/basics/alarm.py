@@ -21,6 +21,7 @@ Result = TypeVar("Result")
 BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the moment
 
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
+_keepers: list[Callable[[], None]] = []  # each has what came in a bad moment raised by now
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
 
 
@@ -65,6 +66,8 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
     finally:
         is_done.set()
         watcher.join()
+        for raise_kept in _keepers:
+            raise_kept()
         for _ in range(2):  # one that was sent at the last moment is raised here and not later
             pass
 
@@ -92,6 +95,11 @@ def enter_shelter() -> None:
     if not _sheltered[worker] and threading.current_thread() is threading.main_thread():
         _ctrl_c.hold()
     _sheltered[worker] += 1
+
+
+def ask_before_leaving(raise_kept: Callable[[], None]) -> None:
+    """Tell of someone who keeps exceptions that come in a bad moment, to be raised before work ends."""
+    _keepers.append(raise_kept)
 
 
 def is_sheltered(thread: int) -> bool:

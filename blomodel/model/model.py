@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
-from blomodel.basics.alarm import enter_shelter, leave_shelter
+from blomodel.basics.alarm import ask_before_leaving, enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
@@ -27,6 +27,7 @@ from blomodel.compiler.tape import Tape
 from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
 from blomodel.kernels.jit import announce_compilation, is_kept_on_disk, surround_compilations
+from blomodel.kernels.linked import raise_kept
 from blomodel.model.bounds import bounds_from_rows
 from blomodel.model.concave_x import find_concave_x
 from blomodel.model.conditions import Conditions, find_conditions
@@ -54,6 +55,7 @@ def _announce() -> None:
 announce_compilation(_announce)
 # A compiler that is stopped half-way leaves code behind on which a later call crashes.
 surround_compilations(enter_shelter, leave_shelter)
+ask_before_leaving(raise_kept)
 
 
 class Model:

@@ -271,7 +271,7 @@ class Writer:
         return self.notation.power(base, exponent), POWER
 
     def _picked(self, atom: Any) -> Written:
-        keys = map(_short_key, atom.key if isinstance(atom.key, tuple) else (atom.key,))
+        keys = map(_short_key, _places(atom.key))
         return self.notation.subscript(self.inside(atom.args[0], ATOM), ", ".join(keys)), ATOM
 
     def _reshaped(self, atom: Any) -> Written:
@@ -331,6 +331,17 @@ def _positions(atom: Any) -> list[str]:
             end = "" if stop is None or stop < 0 else stop  # cvxpy writes -1 for "down to the first"
             shown.append(f"{start}:{end}:{step}")
     return shown
+
+
+def _places(key: Any) -> list[Any]:
+    """What an index selects along each axis: a mask as the positions at which it is true."""
+    found: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if np.ndim(part) and np.asarray(part).dtype == bool:
+            found += np.nonzero(np.asarray(part))
+        else:
+            found.append(part)
+    return found
 
 
 def _short_key(key: Any) -> str:

@@ -177,3 +177,50 @@ def test_work_that_does_not_end_in_time_brings_nothing():
     began = time.perf_counter()
     assert in_time(endless, Deadline.after(0.05), grace=0.05) is None
     assert time.perf_counter() - began < 5.0
+
+
+RUNG_IN_A_STUB = """
+import sys
+import numba
+import blomodel.model.model  # where the keeper is made known
+from blomodel.basics.alarm import alarm
+from blomodel.basics.deadline import Deadline
+from blomodel.kernels.linked import linked
+
+class Over(Exception):
+    pass
+
+@linked(numba.float64, numba.float64)
+def kernel(x):
+    return x + 1.0
+
+@numba.njit
+def caller(x):
+    return kernel(x) + kernel(x)
+
+caller.compile("float64(float64)")
+def ring(frame, event, arg):  # the alarm comes in the first step of the stub's work
+    global is_rung
+    if frame.f_code.co_name == "bind" and not is_rung:
+        is_rung = True
+        raise Over
+
+is_rung, found = False, None
+try:
+    with alarm(Deadline.after(60), Over):
+        sys.setprofile(ring)
+        found = caller(1.0)
+    print("lost", found)
+except Over:
+    sys.setprofile(None)
+    print("raised", is_rung, caller(1.0))
+"""
+
+
+def test_an_alarm_is_not_lost_in_a_call_back_of_compiled_code(tmp_path):
+    file = tmp_path / "rung.py"
+    file.write_text(RUNG_IN_A_STUB)
+    run = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
+    # Both kernels gave what they should, the alarm came after them and before the work was left.
+    assert run.stdout == "raised True 4.0\n", run.stdout + run.stderr
+    assert "Exception ignored" not in run.stderr

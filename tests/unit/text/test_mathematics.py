@@ -104,3 +104,15 @@ def test_typed_text_is_code(build):
     names = {name: getattr(cp, name) for name in dir(cp) if not name.startswith("_")}
     again = eval(plain(expression), {**names, "x": x, "y": y, "v": v})
     assert np.asarray(again.value) == pytest.approx(np.asarray(expression.value))
+
+
+def test_masks_are_written_as_the_positions_they_select():
+    x, y = cp.Variable(3, name="x"), cp.Variable((2, 2), name="y")
+    mask, square = np.array([True, False, True]), np.array([[True, False], [True, True]])
+    assert plain(x[mask]) == "x[[0, 2]]"
+    assert plain(x[np.array([True, True, False])]) == "x[[0, 1]]"
+    assert plain(y[:, np.array([False, True])]) == "y[:, [1]]"
+    assert plain(y[square]) == "y[[0, 1, 1], [0, 0, 1]]"
+    # What is written can be typed, and selects the same.
+    y.value = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert np.array_equal(y[[0, 1, 1], [0, 0, 1]].value, y[square].value)
