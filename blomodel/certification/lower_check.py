@@ -178,9 +178,7 @@ def _solve_by_cvxpy(
     y = None
     with kept_values(block.leaves):
         block.assign(given)
-        is_solved = any(
-            _has_settled(lower, tolerance, is_bounded, deadline) for tolerance in TOLERANCES
-        )
+        is_solved = any(_has_settled(lower, tolerance, is_bounded, deadline) for tolerance in TOLERANCES)
         if is_solved:
             count("clarabel")
         if is_solved and lower.status == cp.OPTIMAL:
