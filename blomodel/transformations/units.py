@@ -21,6 +21,8 @@ from blomodel.declare.statement import Statement
 from blomodel.model.model import Model
 from blomodel.transformations.transformation import Applied, Transformation
 
+NEAR = 1e-2  # where a function that explodes within one unit of y still tells its size
+EXPLODES = 2.0**26  # times the slopes elsewhere; a fourth power has a millionth at NEAR
 SMALL, LARGE = 2.0**-8, 2.0**20  # slopes between these count as of order one
 
 
@@ -106,10 +108,10 @@ def objective_units(
     points = [
         (x, np.clip(y * sizes[n_x:], *within))
         for x in (middle, np.clip(middle + sizes[:n_x], low, high))
-        for y in (0.0, 1.0, -1.0)
+        for y in (0.0, 1.0, -1.0, NEAR, -NEAR)
     ]
     if not limits.FEW_LOOKS.allows(model.f_grad.n_products + model.g_grad.n_products):
-        points = [points[0], points[4]]  # the middle, and one away from it in x and y
+        points = [points[0], points[6]]  # the middle, and one away from it in x and y
 
     def unit(slope: Tape, part: slice | np.ndarray) -> float:
         found = [np.abs(slope(x, y, p) * sizes)[part] for x, y in points]
@@ -117,7 +119,6 @@ def objective_units(
         largest = np.max(finite, axis=0) if finite else np.zeros(0)
         if not largest.size or not largest.max() > 0 or SMALL <= largest.max() <= LARGE:
             return 1.0
-        # One steep variable, or one steep place, must not make what others are worth look like nothing.
         size = largest.max() if largest.max() < SMALL else _typical(np.array(finite))
         return float(2.0 ** np.round(np.log2(size))) if size < SMALL or size > LARGE else 1.0
 
@@ -130,6 +131,15 @@ def objective_units(
 
 
 def _typical(slopes: np.ndarray) -> float:
-    """The middle size of each variable's slopes at several points (rows), averaged over variables."""
-    middles = [np.median(column[column > 0]) for column in slopes.T if np.any(column > 0)]
-    return float(np.exp(np.log(middles).mean()))
+    """The largest slope of each variable at several points (rows), averaged over variables.
+
+    One steep variable must not make what the others are worth look like nothing, nor one place that is
+    steeper than the others by far more than powers are, as with an exponential.
+    """
+    sizes = []
+    for column in slopes.T:
+        found = np.sort(column[column > 0])
+        if found.size:
+            middle = found[(found.size - 1) // 2]
+            sizes.append(middle if found[-1] > EXPLODES * middle else found[-1])
+    return float(np.exp(np.log(sizes).mean()))

@@ -90,20 +90,22 @@ def find_relation(model: Model, p: np.ndarray) -> Relation | None:
     if len(in_f) < N_POINTS // 2:
         return None
     of_f, of_g = np.concatenate(in_f), np.concatenate(in_g)
-    size = float(of_g @ of_g)
-    if size == 0 or not np.any(of_f):
+    largest = float(np.abs(of_g).max(initial=0.0))
+    if largest == 0 or not np.any(of_f):
         return None
-    factor = float(of_f @ of_g) / size
+    of_g = of_g / largest  # squares of large slopes would overflow
+    factor = float(of_f @ of_g) / float(of_g @ of_g)
     if np.abs(of_f - factor * of_g).max() > SAME * np.abs(of_f).max():
         return None
-    return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor))
+    return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor) / largest)
 
 
 def _are_unlike(of_f: np.ndarray, of_g: np.ndarray) -> bool:
     """Whether two slopes at one point are no multiples of each other by far more than rounding."""
-    size = float(of_g @ of_g)
-    if size == 0 or not np.any(of_f):
+    if not np.any(of_g) or not np.any(of_f):
         return False
+    of_g = of_g / np.abs(of_g).max()  # squares of large slopes would overflow
+    size = float(of_g @ of_g)
     rest = of_f - float(of_f @ of_g) / size * of_g
     return bool(np.abs(rest).max() > np.sqrt(SAME) * np.abs(of_f).max())
 

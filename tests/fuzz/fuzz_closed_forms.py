@@ -13,6 +13,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from scipy.optimize import linprog
 
 import blomodel as bm
 
@@ -31,6 +32,7 @@ class Special:
     reply: Callable[[np.ndarray], tuple[float, np.ndarray]]
     upper: Callable[[np.ndarray, np.ndarray], float]
     check: Callable[[np.ndarray, np.ndarray], tuple[float, float]]  # gap / (1 + |v|) and violation
+    has_ray: Callable[[], bool] = lambda: False  # whether f falls without end
 
 
 def tenths(values):
@@ -296,6 +298,41 @@ def prices(draw, kind, seed):
         ]
         return min(options, key=lambda option: option[0], default=(np.inf, np.zeros(n + m)))
 
+    def has_ray():
+        """Whether multipliers grow without end at some answer, and f falls along them."""
+        is_priced = np.arange(len(N)) < m
+        is_free = is_priced & is_equation
+        gain = np.where(is_priced, np.append(w, np.zeros(2 * n)), 0.0)
+        for count in range(1, n + 2):
+            for chosen in itertools.combinations(range(len(N)), count):
+                rows = [*sorted({*chosen, *np.flatnonzero(is_free).tolist()})]
+                ends_of = [(-1.0 if is_free[k] else 0.0, 1.0) for k in rows]
+                ray = linprog(gain[rows], A_eq=N[rows].T, b_eq=np.zeros(n), bounds=ends_of)
+                if ray.status != 0 or ray.fun > -1e-9:
+                    continue
+                # An answer (x, y) with just these rows tight: stationary, with multipliers u.
+                k, wide = len(rows), np.vstack([B, np.zeros((2 * n, n_x))])
+                last = np.append(right, np.full(2 * n, top))
+                equal = np.vstack(
+                    [
+                        np.hstack([M, np.diag(q), N[rows].T]),
+                        np.hstack([wide[rows], N[rows], np.zeros((k, k))]),
+                    ]
+                )
+                bounds = [*zip(low, high, strict=True), *[(None, None)] * n]
+                bounds += [(None if is_free[j] else 0.0, None) for j in rows]
+                found = linprog(
+                    np.zeros(n_x + n + k),
+                    A_ub=np.hstack([wide, N, np.zeros((len(N), k))]),
+                    b_ub=last,
+                    A_eq=equal,
+                    b_eq=np.append(-d, last[rows]),
+                    bounds=bounds,
+                )
+                if found.status == 0:
+                    return True
+        return False
+
     def check(x, point):
         y, price = point[:n], point[n:]
         slack = ends(x)[:m] - A @ y
@@ -312,7 +349,8 @@ def prices(draw, kind, seed):
             faults += [-price.min(), np.abs(price * slack).max() / scale / 100]
         return 0.0, max(faults)
 
-    return Special(kind, seed, low, high, state, reply, upper, check)
+    ray = (lambda: False) if is_square else has_ray
+    return Special(kind, seed, low, high, state, reply, upper, check, ray)
 
 
 def game(draw, kind, seed):

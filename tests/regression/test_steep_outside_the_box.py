@@ -1,4 +1,4 @@
-"""An exponential that is huge only outside the bounds of y must not set the unit of the lower objective.
+"""An exponential that is huge only far from the answers must not set the unit of the lower objective.
 
 Counted in units of 1e75, every y below looked optimal, and a wrong one was called ``optimal``.
 """
@@ -46,3 +46,18 @@ def test_the_answer_is_the_lower_levels_own(unit):
 def test_a_wrong_answer_is_refused():
     problem, _, _ = stated(0.01)
     assert not bm.certify(problem, np.array([3.4]), np.array([0.014])).accepted
+
+
+@pytest.mark.parametrize("steepness", [30, 300])
+def test_free_and_steep(steepness):
+    # At y = 1 the lower objective is e^30 or more; it ended as failed.
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    z = steepness * y - x
+    lower = bm.Lower(cp.Minimize(cp.exp(z) + cp.exp(-2 * z)), [], variables=[y])
+    f = cp.square(steepness * y - 0.3) + cp.square(x - 1)
+    problem = bm.BilevelProblem(cp.Minimize(f), [x >= -2, x <= 2], lower)
+    away = np.log(2) / 3  # z of every answer
+    best = (1.3 - away) / 2
+    assert problem.solve() == pytest.approx((best + away - 0.3) ** 2 + (best - 1) ** 2, abs=1e-5)
+    wrong = np.array([0.3 / steepness])
+    assert not bm.certify(problem, np.array([0.65]), wrong).accepted
