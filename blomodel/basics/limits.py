@@ -74,6 +74,12 @@ HESSIAN_PRODUCTS = Limit(
     "multiplications for a Hessian in y",
     "beyond it, a free quadratic lower level is solved by products with its Hessian alone",
 )
+TIED_VARIABLES = Limit(
+    300,
+    "lower variables that a lower variable meets in products with data",
+    "beyond it, the factor of a large sparse Hessian fills up: a free lower level is answered by "
+    "products with it (a lasso with 12,500 features, a hundred in each sample: 1 s against minutes)",
+)
 FEW_LOOKS = Limit(
     10**8,
     "multiplications in f and g",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from blomodel.basics import limits
 from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
@@ -31,13 +30,13 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size
     work = OVERHEAD + EACH * size + local_seconds(model) + LOOKS * _evaluation(model)
-    solves = SOLVES if limits.STUDIED_CURVATURES.allows(model.n_curvatures) else SOLVES + 1
+    solves = SOLVES + 1 if model.has_dear_curvatures else SOLVES
     return work * min(max(load, 1.0), 5.0) + solves * lower_seconds
 
 
 def local_seconds(model: Model) -> float:
     """Roughly what the tests of a point's neighbourhood take: derivatives, a sparse factor, products."""
-    if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
+    if model.has_dear_curvatures:
         return 0.0  # those by products take about as long as a lower solve
     work = 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
     return work + 2 * min(model.y.size, model.n_curvatures) * _evaluation(model)

@@ -29,7 +29,7 @@ def study(
 ) -> tuple[bool | None, LocalFacts]:
     """Whether the lower answer looks unique, and what is known of the neighbourhood."""
     model, p = judged.model, judged.p
-    if not limits.STUDIED_CURVATURES.allows(model.n_curvatures):
+    if model.has_dear_curvatures:
         obstacle = why_no_products(model, p) if lower.is_convex else "and the lower level is not convex"
         if obstacle is None:
             return study_by_products(model, p, x)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.alarm import ask_before_leaving, enter_shelter, leave_shelter
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
@@ -348,6 +349,15 @@ class Model:
     def n_curvatures(self) -> int:
         """Roughly how many second derivatives of g in (y, x) and (y, y) differ from zero."""
         return curvature_entries(self.g)
+
+    @cached_property
+    def has_dear_curvatures(self) -> bool:
+        """Whether second derivatives of g are too many to be found, or to be factorised."""
+        if not limits.STUDIED_CURVATURES.allows(self.n_curvatures):
+            return True
+        if self.integer_y.any() or not self.is_convex_below:
+            return False
+        return self.lower_program.is_for_products and self.lower_program.lagrangian.has_dear_hessian
 
     @cached_property
     def kkt_hessian(self) -> KktHessian:

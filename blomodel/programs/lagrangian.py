@@ -189,8 +189,13 @@ class Lagrangian:
     @cached_property
     def has_dear_hessian(self) -> bool:
         """Whether second derivatives of the terms are too many, or take too long to be found."""
-        is_long = not limits.HESSIAN_PRODUCTS.allows(self.terms.n_products * self.blocks[1].size)
-        return is_long or not limits.STUDIED_CURVATURES.allows(curvature_entries(self.terms))
+        n, entries = self.blocks[1].size, curvature_entries(self.terms)
+        if not limits.HESSIAN_PRODUCTS.allows(self.terms.n_products * n):
+            return True
+        # Where each variable is tied to hundreds of others, a sparse factor is soon a full one.
+        is_large = not limits.DENSE_OPTIMALITY_SYSTEM.allows(n)
+        fills_up = is_large and not limits.TIED_VARIABLES.allows(entries / max(n, 1))
+        return fills_up or not limits.STUDIED_CURVATURES.allows(entries)
 
     def flatten(self, duals: Sequence[np.ndarray]) -> np.ndarray:
         """The duals of all constraints as one vector."""

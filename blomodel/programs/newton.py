@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, cg, eigsh
 
+from blomodel.basics import limits
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.derivatives import jvp
 from blomodel.compiler.tape import Tape
@@ -26,7 +27,6 @@ MAX_PRODUCTS = 500  # with the Hessian, in one step
 MAX_HALVINGS = 40
 SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring
 NEAR = 1e-4  # of the accuracy asked for: what f sees of y is the root of what the value sees
-FEW = 60  # variables up to which all curvatures are found
 ROUNDING = 1e-14  # relative changes of the value below this are not seen
 FAR = 1e10  # a minimiser that lies farther away than this counts as none
 
@@ -177,7 +177,7 @@ def last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.n
 
 def extreme_curvatures(apply: Callable[[np.ndarray], np.ndarray], n: int) -> tuple[float, float] | None:
     """The smallest and the largest eigenvalue of a Hessian, roughly, by products; None: not found."""
-    if n <= FEW:
+    if limits.PLAIN_SYSTEM.allows(n):
         values = np.linalg.eigvalsh(np.array([apply(column) for column in np.eye(n)]))
         return (float(values[0]), float(values[-1])) if n else (1.0, 1.0)
     hessian = LinearOperator((n, n), matvec=lambda v: apply(np.ravel(v)), dtype=float)

@@ -32,6 +32,8 @@ ROOT = HERE.parents[1]
 RECORD, PAGE = ROOT / "docs" / "reliability.json", ROOT / "docs" / "reliability.md"
 KEPT = ROOT / "build" / "reliability" / "fuzz.jsonl"
 TROUBLES = ROOT / "tests" / "contracts" / "test_solver_trouble.py"
+LARGE_PAGE = ROOT / "docs" / "large_data.md"
+MEASURED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- end of measured -->)", re.DOTALL)
 TABLE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
 
@@ -92,7 +94,20 @@ def large(given: argparse.Namespace) -> dict[str, Any]:
     script = ROOT / "tests" / "benchmarks" / "large_data.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+    again = subprocess.run([sys.executable, str(script), "--growth"], capture_output=True, text=True)
+    lines += ["", *(line.rstrip() for line in again.stdout.splitlines() if line.strip())]
+    page = LARGE_PAGE.read_text(encoding="utf-8")
+    shown = "\n".join(["", *lines, "", ""])
+    LARGE_PAGE.write_text(MEASURED.sub(lambda _: shown, page), encoding="utf-8")
     return {"table": lines, "load": [round(part, 1) for part in os.getloadavg()]}
+
+
+def memmap(given: argparse.Namespace) -> dict[str, Any]:
+    """A file of data larger than memory."""
+    script = ROOT / "tests" / "benchmarks" / "larger_than_memory.py"
+    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def speedup(given: argparse.Namespace) -> dict[str, Any]:
@@ -122,6 +137,7 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "faults": faults,
     "workers": workers,
     "large": large,
+    "memmap": memmap,
     "speedup": speedup,
 }
 

@@ -76,3 +76,18 @@ def test_no_answer_after_the_deadline() -> None:
     answer = program.solve(np.array([0.01]), np.empty(0), deadline=Deadline.after(0.0))
     assert answer.status is InnerStatus.FAILED
     assert "time" in answer.reason
+
+
+def test_a_hessian_whose_factor_would_fill_up_is_not_made():
+    """A lasso with thousands of sparse features, each tied to many others: answered by products."""
+    random = np.random.default_rng(0)
+    A = sp.random_array((400, 2000), density=0.05, rng=random, format="csr")
+    b, x, y = A @ np.ones(2000), cp.Variable(name="x"), cp.Variable(2000, name="y")
+    g = cp.sum_squares(A @ y - b) / 800 + x * cp.norm1(y)
+    lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [x >= 0.01, x <= 1], lower)
+    assert problem.model.lower_program.is_for_products and problem.model.has_dear_curvatures
+    found = problem.model.lower_program.solve(np.array([0.1]), np.zeros(0)).y
+    slope = A.T @ (A @ found - b) / 400  # the optimality conditions, by hand
+    assert np.abs(slope).max() <= 0.1 + 1e-6
+    np.testing.assert_allclose(slope[found != 0], -0.1 * np.sign(found[found != 0]), atol=1e-6)
