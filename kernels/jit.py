@@ -42,6 +42,11 @@ def compiled(function: Callable) -> Any:
     return _kept(numba.njit(**_FLAGS)(function))
 
 
+def unlocked(function: Callable) -> Any:
+    """The same, called without Python's lock, so that several threads run at once."""
+    return _kept(numba.njit(nogil=True, **_FLAGS)(function))
+
+
 def helper(function: Callable) -> Any:
     """Compile for other kernels only: no entry from Python, no file of its own."""
     return numba.njit(no_cpython_wrapper=True, **_FLAGS)(function)

@@ -15,6 +15,9 @@ Columns of an instruction, by family (matrices are stored column by column)::
     MATMUL     op  m     out  a  k  b  n  transposed        bit 1: a transposed, bit 2: b transposed,
                                                             bit 3: kept while b stays the same
     SPARSE     op  rows  out  a  where  data  columns  rows_a   CSR: row starts, column numbers
+
+The high half of SPARSE's ``columns`` tells how many rows of the matrix come behind those that are meant.
+An op with ``DIVISIBLE`` added may be done by several threads (``division.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ import math
 import numpy as np
 from numba import carray, types
 
-from .jit import compiled, helper
+from .division import is_done_in_parts, is_on
+from .jit import compiled, helper, unlocked
 from .linked import ENDLESS, address, doubles, linked, unsigned
 
 WIDTH = 8  # columns of the table ``code``
@@ -58,6 +62,7 @@ SPARSE_LISTS = 4  # the column of SPARSE that is a place among the integers
 (FILL, GATHER, SCATTER, SUM, CUMSUM, MATMUL, SPARSE) = range(29, 36)
 # Functions of runs of equal length.
 (SEGMENT_MAX, FIRST_MAX, NORM, LARGEST) = range(36, 40)
+DIVISIBLE = 64  # added to the op of an instruction that is worth being divided among threads
 # Known to the compiler only: these never reach the machine.
 (INPUT, CONSTANT, SELECT, FREEZE) = range(100, 104)
 
@@ -67,10 +72,13 @@ SEGMENTS = frozenset((SUM, CUMSUM, SEGMENT_MAX, FIRST_MAX, NORM, LARGEST))
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if name.isupper() and isinstance(value, int) and name not in ("WIDTH", "ENDLESS", "SPARSE_LISTS")
+    if name.isupper()
+    and isinstance(value, int)
+    and name not in ("WIDTH", "ENDLESS", "SPARSE_LISTS", "DIVISIBLE")
 }
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
+_HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _SQRT_HALF = math.sqrt(0.5)
 # Below this many multiplications a plain loop beats the call of a matrix library.
 _SMALL_PRODUCT = np.uint64(4096)
@@ -345,6 +353,10 @@ def run_at(code_at, integers_at, w_at, first, last):
     integers, w = carray(unsigned(integers_at), ENDLESS), carray(doubles(w_at), ENDLESS)
     for position in range(np.uint64(first), np.uint64(last)):
         op = table[position, 0]
+        if op >= DIVISIBLE:
+            if is_on() != 0 and is_done_in_parts(code_at, integers_at, w_at, np.int64(position)) == 1:
+                continue
+            op -= np.uint64(DIVISIBLE)
         n = table[position, 1]
         out = table[position, 2]
         a = table[position, 3]
@@ -379,13 +391,14 @@ def run_at(code_at, integers_at, w_at, first, last):
         elif op == SPARSE:
             where = table[position, 4]
             data = table[position, 5]
-            for column in range(table[position, 6]):
+            numbers = where + n + (table[position, 6] >> _HALF) + _ONE
+            for column in range(table[position, 6] & _LOW_HALF):
                 source = a + column * table[position, 7]
                 target = out + column * n
                 for i in range(n):
                     total = 0.0
                     for inner in range(integers[where + i], integers[where + i + _ONE]):
-                        total += w[data + inner] * w[source + integers[where + n + _ONE + inner]]
+                        total += w[data + inner] * w[source + integers[numbers + inner]]
                     w[target + i] = total
         else:
             _segments(op, n, out, a, table[position, 4], table[position, 5], w)
@@ -396,6 +409,12 @@ def run_at(code_at, integers_at, w_at, first, last):
 def run(code, integers, w, first, last):
     """Run the instructions ``first`` to ``last - 1`` on the workspace ``w``."""
     run_at(address(code), address(integers), address(w), first, last)
+
+
+@unlocked
+def run_part(code_at, integers_at, w_at, last):
+    """Run the first instructions of a table without holding Python's lock; the arrays as addresses."""
+    run_at(code_at, integers_at, w_at, 0, last)
 
 
 @compiled

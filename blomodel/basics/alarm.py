@@ -23,6 +23,7 @@ BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the m
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
 _keepers: list[Callable[[], None]] = []  # each has what came in a bad moment raised by now
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
+_awaited: Counter[int] = Counter()  # by thread, how many alarms wait until it has left them
 
 
 class Disturbance:
@@ -53,10 +54,8 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
     def wait() -> None:
         is_at_work.wait()  # an alarm inside of start() would leave threads in disorder
         is_in_time = is_done.wait(max(deadline.remaining + grace, 0.0))
-        while not is_in_time and _sheltered[worker]:
-            is_in_time = is_done.wait(BETWEEN_LOOKS)
         if not is_in_time:
-            raise_in(worker, signal)
+            raise_outside(worker, signal, is_done)
 
     watcher = threading.Thread(target=wait, daemon=True)
     watcher.start()
@@ -113,6 +112,8 @@ def leave_shelter() -> None:
     _sheltered[worker] -= 1
     if not _sheltered[worker] and threading.current_thread() is threading.main_thread():
         _ctrl_c.release()
+    if _awaited[worker] and not _sheltered[worker]:
+        time.sleep(2 * BETWEEN_LOOKS)  # it may enter the next one at once: the alarm rings here
 
 
 def ctrl_c_came() -> None:
@@ -191,6 +192,18 @@ def _is_in_compiler(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def raise_outside(thread: int, signal: type[BaseException], is_done: threading.Event) -> None:
+    """Have an exception raised in a thread as soon as it is in no shelter, unless its work is done."""
+    _awaited[thread] += 1
+    try:
+        while _sheltered[thread]:
+            if is_done.wait(BETWEEN_LOOKS):
+                return
+        raise_in(thread, signal)
+    finally:
+        _awaited[thread] -= 1
 
 
 def raise_in(thread: int, signal: type[BaseException]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-from blomodel.basics.alarm import BETWEEN_LOOKS, Disturbance, is_sheltered, pass_ctrl_c_to, raise_in
+from blomodel.basics.alarm import Disturbance, pass_ctrl_c_to, raise_outside
 
 
 class CutShort(Disturbance, BaseException):
@@ -79,11 +79,8 @@ class Interrupts:
         waiting: list[threading.Thread] = []
 
         def wait() -> None:
-            is_done = has_ended.wait(seconds)
-            while not is_done and is_sheltered(worker):
-                is_done = has_ended.wait(BETWEEN_LOOKS)
-            if not is_done:
-                raise_in(worker, CutShort)
+            if not has_ended.wait(seconds):
+                raise_outside(worker, CutShort, has_ended)
 
         def begin_to_wait() -> None:
             if not waiting:

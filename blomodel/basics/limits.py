@@ -63,6 +63,12 @@ COPIED_CONSTANT = Limit(
     "beyond it, tapes read a constant where it lies, since a copy in each of them would fill the memory",
 )
 
+UNDIVIDED_WORK = Limit(
+    100_000,
+    "nanoseconds of one thread, about, for a part of an instruction",
+    "beyond it, a part may be divided further among threads; below, waking them costs more",
+)
+
 STUDIED_CURVATURES = Limit(
     20_000_000,
     "second derivatives of g",

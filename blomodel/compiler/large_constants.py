@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.compiler.work import divisible
 from blomodel.kernels import machine as op
 
 FAR = 1 << 60  # a place from here on is an address, in units of 8 bytes
@@ -88,6 +89,7 @@ def attached(
     code: np.ndarray, integers: np.ndarray, workspace: np.ndarray, kept: Iterable[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The instructions with far places as distances from the workspace, whose arrays live as long."""
+    code = divisible(code, integers)
     if not np.any(code >= FAR) and not np.any(integers >= FAR):
         return code, integers
     integers = integers.copy()
@@ -97,7 +99,9 @@ def attached(
     code = code.copy()
     far = code >= FAR
     far[:, 0] = False
-    is_list = far & (code[:, :1] == op.SPARSE) & (np.arange(code.shape[1]) == op.SPARSE_LISTS)
+    is_list = (
+        far & (code[:, :1] % op.DIVISIBLE == op.SPARSE) & (np.arange(code.shape[1]) == op.SPARSE_LISTS)
+    )
     code[is_list] -= np.uint64(FAR) + lists
     code[far & ~is_list] -= np.uint64(FAR) + base
     weakref.finalize(code, _let_go, tuple(kept)).atexit = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.compiler.large_constants import FAR, attached, far_place, is_large
+from blomodel.compiler.team import shared
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
 
@@ -230,7 +231,8 @@ class Tape:
             for begin, size in zip(m.inputs, self.input_sizes, strict=True)
         ]
         arguments = (m.code, m.integers, m.workspace, m.start, len(m.code))
-        return op.run, arguments, views, m.workspace[m.output : m.output + self.n_outputs]
+        run = partial(shared, op.run) if np.any(m.code[:, 0] >= op.DIVISIBLE) else op.run
+        return run, arguments, views, m.workspace[m.output : m.output + self.n_outputs]
 
 
 def _reachable(nodes: Sequence[Node], output: int) -> tuple[tuple[Node, ...], int]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blomodel.compiler.passes.directions import Direction, Term, point_in
+from blomodel.compiler.team import team_of
 from blomodel.kernels.fields import N_PACE, STEP
 from blomodel.kernels.loops import alt_pbgd as kernel
 from blomodel.methods.first_order.arrays import given
@@ -23,7 +24,6 @@ from blomodel.methods.run.capabilities import Assumption, Capability
 from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.schedules import Schedule, power, value_at
-from blomodel.solvers.threads import blas_threads
 
 
 @method
@@ -53,7 +53,7 @@ class AltPbgd(PenaltyMethod):
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     threads: int | None = setting(
-        None, "threads for products with large data; None: those of the matrix library", minimum=1
+        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
@@ -66,7 +66,7 @@ class AltPbgd(PenaltyMethod):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        with blas_threads(self.threads):
+        with team_of(self.threads):
             self._run(run)
 
     def _run(self, run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.compiler.passes.directions import Direction, Term, point_in
+from blomodel.compiler.team import team_of
 from blomodel.errors import UnknownSettingError
 from blomodel.kernels.loops import meha as kernel
 from blomodel.methods.first_order.arrays import given
@@ -29,7 +30,6 @@ from blomodel.methods.run.registry import Need, method, setting
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.schedules import Schedule, changes
 from blomodel.methods.run.stopping import StopSettings
-from blomodel.solvers.threads import blas_threads
 
 FIRST_WEIGHT = 0.1  # of the stages; for its unit see penalty_stages
 SHARE = 0.9  # of the step that the curvature allows
@@ -98,7 +98,7 @@ class Meha(StopSettings):
         None, "theta^0, a number or one for each entry of y; None: the first y", own=True
     )
     threads: int | None = setting(
-        None, "threads for products with large data; None: those of the matrix library", minimum=1
+        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
@@ -107,7 +107,7 @@ class Meha(StopSettings):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        with blas_threads(self.threads):
+        with team_of(self.threads):
             self._run(run)
 
     def _run(self, run: Run) -> None:

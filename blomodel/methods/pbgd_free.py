@@ -11,6 +11,7 @@ import numpy as np
 
 from blomodel.compiler.passes.derivatives import hessian
 from blomodel.compiler.passes.directions import Term
+from blomodel.compiler.team import team_of
 from blomodel.errors import BlomodelError, LowerLevelError, ModelError, UnsuitableMethodWarning
 from blomodel.kernels.fields import GROWTH, N_PACE, STEP
 from blomodel.kernels.linalg import advance
@@ -40,7 +41,6 @@ from blomodel.methods.run.starts import nearest_allowed, project_onto_x
 from blomodel.reformulations.forms.left_out_slope import left_out_of_model
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty
 from blomodel.solvers.answer import Answer
-from blomodel.solvers.threads import blas_threads
 
 VERSIONS = ("inner-loop", "single-loop")
 LARGE = 0.1  # share of the slope that must not be left out
@@ -122,7 +122,7 @@ class PbgdFree(PenaltyMethod):
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
     threads: int | None = setting(
-        None, "threads for products with large data; None: those of the matrix library", minimum=1
+        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1
@@ -131,7 +131,7 @@ class PbgdFree(PenaltyMethod):
 
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from the middle of the box of x."""
-        with blas_threads(self.threads):
+        with team_of(self.threads):
             self._run(run)
 
     def _run(self, run: Run) -> None:

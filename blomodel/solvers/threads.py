@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -19,12 +19,3 @@ def _controller() -> Any:
 def one_blas_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS uses a single thread."""
     return _controller().limit(limits=1, user_api="blas")
-
-
-def blas_threads(count: int | None) -> AbstractContextManager[Any]:
-    """A context in which BLAS uses so many threads; None leaves it as it is.
-
-    How a product is divided follows from the number of threads, so that it is the same to the last bit
-    whenever that number is the same.
-    """
-    return nullcontext() if count is None else _controller().limit(limits=count, user_api="blas")

@@ -48,7 +48,7 @@ VOCABULARY: dict[str, Word] = {
         Kind.COUNT, "rows of data drawn at random for each step; None: all rows in every step"
     ),
     "threads": Word(
-        Kind.COUNT, "threads for products with large data; None: as many as the matrix library takes"
+        Kind.COUNT, "threads that share long products and sums; None: all cores, or OMP_NUM_THREADS"
     ),
     "max_steps": Word(Kind.COUNT, "largest number of iterations, for each penalty weight if it grows"),
     "penalty": Word(Kind.WEIGHT, "weight of the lower level against f; the first one if it grows"),

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from blomodel.basics.alarm import enter_shelter, leave_shelter
+from blomodel.compiler.team import shared
 from blomodel.methods.run.journal import Call, Journal, Memory
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.watched_gap import watched_gap
@@ -100,7 +101,7 @@ def _go_on(
             # Nothing comes between the iterations and their count: a run may be resumed from here.
             enter_shelter()
             try:
-                call.residual = loop(count)
+                call.residual = shared(loop, count)
                 call.left -= count
                 done = count if n_done is None else n_done() - before
                 call.done += done

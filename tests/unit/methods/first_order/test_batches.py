@@ -11,6 +11,7 @@ from scipy.sparse.linalg import spsolve
 
 import blomodel as bm
 from blomodel.compiler.passes.row_sums import NotASumError
+from blomodel.compiler.team import Team
 
 METHODS = ["meha", "alt-pbgd", "f2sa", "pbgd-free"]
 N, K = 200, 4
@@ -91,20 +92,33 @@ def test_a_resumed_run_ends_where_the_whole_one_does(name: str) -> None:
     np.testing.assert_array_equal(ends[0], ends[1])
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_number_of_threads_gives_one_result(threads: int) -> None:
-    random = np.random.default_rng(0)
-    A, T = random.standard_normal((3000, 40)), random.standard_normal((3000, 5))
-    ends = []
-    for _ in range(2):
-        x, Y = cp.Variable(name="x"), cp.Variable((40, 5), name="Y")
-        g = cp.sum_squares(A @ Y - T) / 3000 + cp.exp(x) * cp.sum_squares(Y)
-        lower = bm.Lower(cp.Minimize(g), [], variables=[Y])
-        problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(Y - 0.1)), [x >= -3, x <= 1], lower)
-        problem.solve(method="f2sa", threads=threads, max_iterations=20)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_number_of_threads_gives_one_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, n = np.random.default_rng(0), 40_000
+    A = random.standard_normal((n, 10))
+    divided, do = [], Team.do
+
+    def watched(team: Team, *arguments: int) -> bool:
+        divided.append(do(team, *arguments))
+        return divided[-1]
+
+    monkeypatch.setattr(Team, "do", watched)
+    ends = {}
+    for threads, again in ((1, False), (2, False), (2, True)):
+        x, y = cp.Variable(name="x"), cp.Variable(10, name="y")
+        g = cp.sum(cp.logistic(A @ y)) / n + cp.exp(x) * cp.sum_squares(y)
+        lower = bm.Lower(cp.Minimize(g), [], variables=[y])
+        upper = cp.Minimize(cp.sum_squares(y - 0.1) + cp.square(x))
+        problem = bm.BilevelProblem(upper, [x >= -3, x <= 1], lower)
+        steps = {"step_x": 0.01, "step_y": 0.1, "penalty": 5.0}
+        if name != "meha":
+            steps["inner_steps"] = 2
+        problem.solve(method=name, threads=threads, max_iterations=5, **steps)
         assert problem.solution is not None
-        ends.append(problem.solution.iterate["Y"])
-    np.testing.assert_array_equal(ends[0], ends[1])
+        assert any(divided) == (threads > 1)
+        ends[threads, again] = np.append(problem.solution.iterate["y"], problem.solution.iterate["x"])
+    np.testing.assert_array_equal(ends[2, False], ends[2, True])
+    np.testing.assert_allclose(ends[2, False], ends[1, False], rtol=1e-9)
 
 
 def _least_value() -> float:
