@@ -129,20 +129,13 @@ def _answer(code_at: int, integers_at: int, w_at: int, position: int) -> bool:
 division.answer_with(_answer)
 
 
-def number_of_threads(count: int | None) -> int:
-    """As many as are given; else as many as this process has cores, or OMP_NUM_THREADS says."""
-    if count is not None:
-        return count
-    said = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if said.isdigit() and int(said) > 0:
-        return int(said)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextmanager
 def team_of(count: int | None) -> Iterator[None]:
-    """Have loops and tapes that are run inside, in this thread, share their long instructions."""
-    number, before = number_of_threads(count), getattr(_own, "team", None)
+    """Have loops and tapes that are run inside, in this thread, share their long instructions.
+
+    None is one thread: helpers pay where cores are free, which only the user knows.
+    """
+    number, before = count or 1, getattr(_own, "team", None)
     if number == 1 and before is None:
         yield
         return

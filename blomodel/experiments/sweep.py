@@ -256,7 +256,8 @@ def _solve_one(
         for variable, value in zip(variables, start, strict=True):
             variable.save_value(value)
     asked = {m.id for follower in problem.followers for m in follower.multipliers.values()}
-    values, multipliers = {}, {}
+    values: dict[str, np.ndarray] = {}
+    multipliers: dict[str, np.ndarray] = {}
     for variable in variables if has_point else ():
         is_unasked = isinstance(variable, Multiplier) and variable.id not in asked
         (multipliers if is_unasked else values)[variable.name()] = np.array(variable.value, float)

@@ -53,7 +53,7 @@ class AltPbgd(PenaltyMethod):
     needs: ClassVar[tuple[Need, ...]] = (projections,)
 
     threads: int | None = setting(
-        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
+        None, "threads that share long products and sums; None: one", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1

@@ -98,7 +98,7 @@ class Meha(StopSettings):
         None, "theta^0, a number or one for each entry of y; None: the first y", own=True
     )
     threads: int | None = setting(
-        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
+        None, "threads that share long products and sums; None: one", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1

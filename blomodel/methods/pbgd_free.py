@@ -122,7 +122,7 @@ class PbgdFree(PenaltyMethod):
         None, "inner steps of the inner-loop version; None: until accurate", minimum=1
     )
     threads: int | None = setting(
-        None, "threads that share long products; None: all cores, or OMP_NUM_THREADS", minimum=1
+        None, "threads that share long products and sums; None: one", minimum=1
     )
     batch_size: int | None = setting(
         None, "rows of data drawn for each step; None: all of them", minimum=1

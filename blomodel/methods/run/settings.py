@@ -47,9 +47,7 @@ VOCABULARY: dict[str, Word] = {
     "batch_size": Word(
         Kind.COUNT, "rows of data drawn at random for each step; None: all rows in every step"
     ),
-    "threads": Word(
-        Kind.COUNT, "threads that share long products and sums; None: all cores, or OMP_NUM_THREADS"
-    ),
+    "threads": Word(Kind.COUNT, "threads that share long products and sums; None: one"),
     "max_steps": Word(Kind.COUNT, "largest number of iterations, for each penalty weight if it grows"),
     "penalty": Word(Kind.WEIGHT, "weight of the lower level against f; the first one if it grows"),
     "penalty_first": Word(Kind.WEIGHT, "smallest weight of a path of growing weights"),

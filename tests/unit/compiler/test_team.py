@@ -21,7 +21,7 @@ from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.tape import Tape
-from blomodel.compiler.team import Team, number_of_threads, team_of
+from blomodel.compiler.team import Team, team_of
 
 RANDOM = np.random.default_rng(0)
 A = RANDOM.standard_normal((60_000, 10))
@@ -177,9 +177,8 @@ def test_trouble_in_the_division_is_raised_when_the_call_has_ended(monkeypatch) 
     assert np.isfinite(tape(np.zeros(size))).all()
 
 
-def test_how_many_threads_there_are_by_default(monkeypatch) -> None:
-    assert number_of_threads(3) == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert number_of_threads(None) == 5
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert number_of_threads(None) >= 1
+def test_without_a_number_there_is_one_thread(calls) -> None:
+    tape, size = logistic()
+    with team_of(None):
+        tape(np.zeros(size))
+    assert not calls
