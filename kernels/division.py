@@ -8,9 +8,9 @@ instructions. Where the answer is no, the machine does the instruction itself.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +25,7 @@ Question = Callable[[int, int, int, int], bool]  # addresses of code, integers, 
 _STATE, _CELL = "blomodel.division.state", "blomodel.division.answer"
 _state = ctypes.c_int64(0)  # how many threads have a division on; with none, nothing is asked
 _answers: list[Question] = []
-_lock = threading.Lock()
+_lock = _thread.allocate_lock()
 
 
 def _asked(code_at: int, integers_at: int, w_at: int, position: int) -> int:
@@ -53,7 +53,7 @@ def switch(by: int) -> None:
 def _begin_anew() -> None:
     """In a process that was forked, no other thread is at work."""
     global _lock
-    _lock, _state.value = threading.Lock(), 0
+    _lock, _state.value = _thread.allocate_lock(), 0
 
 
 if hasattr(os, "register_at_fork"):
