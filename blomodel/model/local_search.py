@@ -235,7 +235,7 @@ class LocalSearch:
             options=options,
             callback=stop_when_late,
         )
-        return np.asarray(found.x, float), int(found.get("nit", 0))
+        return np.asarray(found.x, float), int(getattr(found, "nit", 0))
 
     def _values(self, kind: int, point: np.ndarray) -> np.ndarray:
         """The rows that are not bounds: inequalities (0) or equalities (1)."""
@@ -279,7 +279,7 @@ class LocalSearch:
             constraints=parts,
             options={"maxiter": 150, "ftol": 1e-13},
         )
-        return self.clip(np.asarray(found.x, float)), int(found.get("nit", 0))
+        return self.clip(np.asarray(found.x, float)), int(getattr(found, "nit", 0))
 
     def _augmented_lagrangian(self, start: np.ndarray) -> tuple[np.ndarray, int]:
         inside, on = self._values(0, start), self._values(1, start)

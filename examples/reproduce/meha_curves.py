@@ -64,7 +64,8 @@ def convergence(
         table.add(size, label, f"{distances[-1]:.1e}", f"{end:.1e}", found.iterations, found.status)
         table.figures[size, label] = float(distances[-1])
     axis.set(yscale="log", xscale="log", xlabel="iterations")
-    legend(axis)
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(runs) > 3 or first else {}
+    legend(axis, **beside)
 
 
 # Every iterate is kept, which is slow; the paper's own runs have at most 800 iterations.
@@ -77,7 +78,7 @@ def figure_1(data: Path | None = None, *, quick: bool = False) -> Table:
     """(18), merely convex: x* = y* = e."""
     n = 10 if quick else 50
     table = Table(f"Figure 1 of the MEHA paper: (18), n = {n}", HEADINGS)
-    table.picture, (axis,) = panels(1, width=5.0)
+    table.picture, (axis,) = panels(1, width=6.0)
     runs = {
         "MEHA": ("meha", LONG),
         "BDA": ("bda", {"max_steps": 300}),
@@ -120,7 +121,7 @@ def figure_4(data: Path | None = None, *, quick: bool = False) -> Table:
     """(77), strongly convex, every method."""
     n = 20 if quick else 100
     table = Table(f"Figure 4 of the MEHA paper: (77), n = {n}", HEADINGS)
-    table.picture, (axis,) = panels(1, width=5.4)
+    table.picture, (axis,) = panels(1, width=7.2)
     runs = {
         "MEHA": ("meha", LONG),
         "RHG": ("unrolled", {}),

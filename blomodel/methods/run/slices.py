@@ -109,11 +109,16 @@ def _go_on(
                 leave_shelter()
             pace = (time.perf_counter() - began) / count
             call.awaits_test = call.left == 0
-            gap = {}
-            if call.awaits_test:
-                gap = watched_gap(run, done)
-                call.next_gap = run.next_gap
-            run.step(count=done, x=None, residual=call.residual, **(gap | report()))
+            counted = run.iterations + done
+            try:
+                gap = {}
+                if call.awaits_test:
+                    gap = watched_gap(run, done)
+                    call.next_gap = run.next_gap
+                run.step(count=done, x=None, residual=call.residual, **(gap | report()))
+            except BaseException:  # which may come before they are counted
+                run.iterations = counted
+                raise
         if math.isnan(call.residual):
             break
         call.awaits_test = False

@@ -46,3 +46,14 @@ def test_many_values_are_those_of_single_points():
     search = search_of(lambda y: cp.log(y) * cp.nlp.sin(y))
     points = np.linspace(-1, 2, 9)[:, None]
     assert np.allclose(search.values(points), [search.value(point) for point in points])
+
+
+def test_a_search_by_scipy_that_breaks_off_ends_where_it_began(monkeypatch):
+    import scipy.optimize
+
+    def breaks_off(*_, **__):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(scipy.optimize, "minimize", breaks_off)
+    end, steps = search_of(lambda y: cp.nlp.sin(3 * y) + 0.1 * y**2).descend(np.array([0.4]))
+    assert end[0] == 0.4 and steps == 0

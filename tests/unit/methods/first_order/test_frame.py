@@ -83,3 +83,22 @@ def test_every_place_needs_a_number():
     for wrong in ({0: 1.0}, {0: 1.0, 1: 1.0, 3: 1.0}):
         with pytest.raises(ValueError, match=r"look at \["):
             filled(3, wrong)
+
+
+def test_the_history_keeps_points_of_any_size_where_asked(monkeypatch):
+    """By default x with more than a hundred entries is left out; asked for, until memory is at stake."""
+    from blomodel.basics import limits
+    from blomodel.problems.meha_paper import strongly_convex
+
+    n = limits.WATCHED_POINT.value + 1
+    problem = strongly_convex(n)
+    problem.solve("bome", max_iterations=6)
+    assert "x" not in problem.solution.history
+    problem.solve("bome", max_iterations=6, history_every=1, warm_start=False)
+    history = problem.solution.history
+    assert history["x"].shape == history["y"].shape == (6, n)
+    np.testing.assert_array_equal(history["x"][-1], problem.solution.iterate["x"])
+    monkeypatch.setattr(limits, "ASKED_HISTORY", limits.Limit(3 * n, "numbers", "beyond it, none"))
+    problem.solve("bome", max_iterations=6, history_every=1, warm_start=False)
+    kept = ~np.isnan(problem.solution.history["y"]).any(axis=1)
+    assert kept.tolist() == [True] * 3 + [False] * 3

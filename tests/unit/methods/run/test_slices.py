@@ -120,3 +120,17 @@ def test_iterations_that_a_loop_does_not_do_are_not_counted() -> None:
     run, loop = a_run(), Early()
     run_in_slices(run, loop, max_iterations=1000, tolerance=1e-3, report=dict, n_done=lambda: loop.done)
     assert run.iterations == run.history["iteration"][-1] == 30
+
+
+def test_iterations_count_where_the_end_comes_before_their_row() -> None:
+    """An alarm may ring while the figures of a slice are made: the point has moved by then."""
+    run, loop = a_run(), Loop()
+
+    def report() -> dict[str, float]:
+        if loop.done >= 20:
+            raise StopRun("time limit")
+        return {}
+
+    with pytest.raises(StopRun):
+        run_in_slices(run, loop, max_iterations=1000, tolerance=0.0, report=report)
+    assert run.iterations == loop.done >= 20
