@@ -122,8 +122,9 @@ def certify_point(
                 checks, point = exact, exact.point
                 exact_y = judged.invert_y(point, point.y)
         slope: HiddenSlope | None = None
+        no_slope: tuple[HiddenSlope | None] = (None,)
         if facts.y is None and not deadline.is_over:
-            (slope,) = ended(lambda: (_slope(judged, checks, tolerance),), (None,))
+            (slope,) = ended(lambda: (_slope(judged, checks, tolerance),), no_slope)
         if slope is not None and adopts_exact_answer:
             exact = measure(judged, replace(point, y=slope.y), deadline, lower)
             if not objections(judged, exact, tolerance):
@@ -132,7 +133,7 @@ def certify_point(
                 unique, facts = study(judged, point.x, point.y, lower, deadline)
                 stationarity, descent = facts.stationarity, None
                 if facts.y is None:
-                    (slope,) = ended(lambda: (_slope(judged, exact, tolerance),), (None,))
+                    (slope,) = ended(lambda: (_slope(judged, exact, tolerance),), no_slope)
         asked = checks, facts
         nothing: tuple[Tolerated | None] = (None,)
         (tolerated,) = ended(lambda: (_tolerated(judged, *asked, tolerance, deadline),), nothing)
@@ -151,7 +152,7 @@ def certify_point(
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
         preferred = None if slope is None else _preferred(judged, point, slope, tolerance, value)
-        if preferred is not None:
+        if slope is not None and preferred is not None:
             facts, value = _with_slope(facts, slope, preferred / sign), preferred
         distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:

@@ -156,7 +156,7 @@ def _search_lower(
     elif is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
     elif is_proven and model.lower_program.is_for_products:
-        by = "proximal and Newton steps; convex by cvxpy's rules"
+        by = "proximal and Newton steps; convex by cvxpy's rules, accuracy estimated from the slope left"
     elif is_proven and model.lower_program.kind == "conic":
         by = f"{(answer.solver or 'clarabel').capitalize()} on the compiled lower level"
     elif not is_proven:
