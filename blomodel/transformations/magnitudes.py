@@ -169,7 +169,9 @@ class _Equations:
         mine = np.flatnonzero(decided)
         self._add(linear[mine], np.ones(mine.size), np.full(mine.size, unit), mine)
         is_cheap = limits.FEW_LOOKS.allows(slope.n_products)
-        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables) and is_cheap:
+        # A run of the tape for each variable, ten times what a few looks may take.
+        has_cheap_hessian = limits.FEW_LOOKS.allows(slope.n_products * self.n_variables / 10)
+        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables) and has_cheap_hessian:
             second = sp.coo_array(sp.triu(jacobian(slope, ("x", "y"), at)))
             keep = decided[second.row] | decided[second.col]
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
