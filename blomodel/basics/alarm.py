@@ -18,6 +18,7 @@ from blomodel.basics.deadline import Deadline
 
 Result = TypeVar("Result")
 
+BETWEEN_RINGS = 1.0  # seconds, until an alarm that was lost is raised again
 BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the moment
 
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
@@ -54,8 +55,10 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
     def wait() -> None:
         is_at_work.wait()  # an alarm inside of start() would leave threads in disorder
         is_in_time = is_done.wait(max(deadline.remaining + grace, 0.0))
-        if not is_in_time:
+        while not is_in_time:
             raise_outside(worker, signal, is_done)
+            # Where it comes up in a destructor Python prints it, and the work goes on.
+            is_in_time = is_done.wait(BETWEEN_RINGS)
 
     watcher = threading.Thread(target=wait, daemon=True)
     watcher.start()

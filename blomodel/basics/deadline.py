@@ -1,8 +1,15 @@
-"""When work must end: a value that is passed along, and that nobody keeps."""
+"""When work must end: a value that is passed along, and that nobody keeps.
+
+Loops and searches are given their deadline. Calls of a solver lie so deep that not all of them are: they
+also look at the end of the work that they are a part of, a value of its context.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,3 +65,29 @@ class Deadline:
 
 
 NEVER = Deadline()
+
+_END: ContextVar[Deadline] = ContextVar("blomodel_end_of_work", default=NEVER)
+
+
+@contextmanager
+def ending(deadline: Deadline) -> Iterator[None]:
+    """No call of a solver inside goes on beyond a deadline, whatever it is told itself.
+
+    Examples
+    --------
+    >>> with ending(Deadline.after(5)):
+    ...     4 < end_of_work().remaining <= 5
+    True
+    >>> end_of_work().is_never
+    True
+    """
+    token = _END.set(deadline)
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def end_of_work() -> Deadline:
+    """When the work that is going on must end: see ``ending``."""
+    return _END.get()

@@ -179,8 +179,9 @@ SAMPLED_VARIABLES = Limit(
 )
 KINK_FREE_VARIABLES = Limit(
     300,
-    "variables of a level",
-    "beyond it, kinks get no variables of their own: what the further rows make possible does not pay",
+    "kinks and variables of a level",
+    "beyond it, kinks get no variables of their own: each brings two rows with multipliers, so that "
+    "searches on exact KKT pieces would not be used",
 )
 
 # Other methods
@@ -193,7 +194,8 @@ UNSEARCHED_PAIRS = Limit(
 KKT_MATRIX = Limit(
     1500,
     "lower variables and rows",
-    "beyond it, methods that factorise the dense KKT matrix of the lower level refuse",
+    "beyond it, methods that factorise the dense KKT matrix of the lower level refuse; auto uses sparse "
+    "factors instead",
 )
 SPECTRAL_NORM = Limit(
     500,
@@ -394,7 +396,8 @@ CURVATURE_SAMPLES = Limit(
 BOX_CORNERS = Limit(
     12,
     "lower variables",
-    "beyond it, a lower level that is concave over a box is searched, not answered at every corner",
+    "beyond it, a lower level that is concave over a box is searched from many starts, which branch and "
+    "bound confirms, not answered at every corner",
 )
 
 # The certificate, explanations and studies
@@ -408,20 +411,19 @@ INTERIOR_POINT_CHECK = Limit(
     300,
     "lower variables and rows, or products for each variable",
     "up to it, the certificate solves the lower level by an interior-point method of its own; beyond, "
-    "weak duality proves the answer where the lower level is quadratic and strongly convex",
+    "weak duality proves the answer where the lower level is quadratic and strongly convex, and the "
+    "simplex method solves it where it is linear",
 )
 UNIQUENESS_TEST = Limit(
-    500, "lower variables", "beyond it, the certificate does not test whether the lower answer is unique"
-)
-CONVEX_PIECES = Limit(
-    1500,
-    "variables and multipliers",
-    "beyond it, whether f is convex on whole pieces is not looked for, since that test is dense",
+    500,
+    "lower variables",
+    "beyond it, whether a lower answer is unique is read off a sparse factor, not off a dense spectrum",
 )
 CURVED_UNKNOWNS = Limit(
     3000,
-    "unknowns that settle the lower answer",
-    "beyond it, positive curvature around a point is not looked for: its basis is dense",
+    "directions, or unknowns that rows tie together",
+    "beyond it, so many directions are judged by products alone, and where rows tie more unknowns "
+    "together, positive curvature around a point is not looked for: its basis is dense",
 )
 CURVED_DIRECTIONS = Limit(
     400,
@@ -439,7 +441,8 @@ FIXED_MULTIPLIERS = Limit(
 ASKED_AGAIN = Limit(
     2000,
     "lower variables and rows",
-    "beyond it, no way out to a better point is looked for, since asking the lower level is costly",
+    "beyond it, ways out to better points are looked for with fewer lower solves, in proportion, and "
+    "the least and largest f over the tolerated answers only where the lower answer is settled",
 )
 FILTERED_CONSTRAINTS = Limit(
     60, "constraints", "beyond it, a conflict is not made irreducible, which takes a solve for each"

@@ -18,9 +18,10 @@ import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics.arrays import dense
-from blomodel.basics.deadline import Deadline
+from blomodel.basics.deadline import Deadline, end_of_work
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.memory import remembered
+from blomodel.certification.late import unless_late
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.errors import ModelError
 from blomodel.methods.run.starts import HIGH_POINT
@@ -34,6 +35,7 @@ from blomodel.solvers.clarabel import tolerance_options
 from blomodel.text.layout import counted
 
 OF_FORMULA = "the formula of the upper objective"
+TOO_LONG = "to solve the high-point relaxation would take long beside the run"
 OF_CLARABEL = 1e-7  # relative: what an interior-point solver's tolerances may raise a bound by
 ROUNDING = 1e-12  # relative: what interval arithmetic without outward rounding may raise one by
 TOLERANCES = (1e-9, 1e-7)  # asked of Clarabel in turn
@@ -44,6 +46,10 @@ SHARE, SHORTEST = 0.05, 0.2  # of the seconds that a run took, and seconds: what
 EACH, OVERHEAD = 1e-4, 0.03  # seconds for each variable and row, and in any case
 EACH_FORMULA = 1e-3  # seconds for each product that SCIP is told, which is not interrupted
 EACH_PRODUCT = 3e-8  # seconds for each product in f and each unknown: data make dense factors
+
+
+class _OutOfTime(Exception):
+    """Raised where a solver has come to the end of its time."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,11 @@ def find_bound(
         return best
     if deadline.is_over:
         return replace(best, source=best.source or "no time was left to look for one")
-    own = high_point(model, p, deadline, spent)
+    # Only a limit makes the clock cut: without one the answer does not depend on it.
+    is_free = deadline.is_never or np.isinf(spent)
+    in_time = deadline if is_free else deadline.earlier(max(SHORTEST, SHARE * spent))
+    too_late = Bound(source=TOO_LONG)
+    own = unless_late(lambda: high_point(model, p, deadline, spent), too_late, in_time)
     if reported.is_known and abs(own.value - reported.value) <= AGREES * (1 + abs(reported.value)):
         return own
     best = max((best, own), key=lambda bound: bound.value)
@@ -123,14 +133,17 @@ def high_point(model: Model, p: np.ndarray, deadline: Deadline, spent: float = n
     allowed = max(SHORTEST, SHARE * spent)
     expected = OVERHEAD + (EACH + EACH_PRODUCT * model.f.n_products) * size
     if expected > min(allowed, deadline.remaining):
-        return Bound(source="to solve the high-point relaxation would take long beside the run")
-    found = _convex(model, p)
-    if found is None:
-        longest = deadline if np.isinf(allowed) else deadline.earlier(allowed)
-        found = _by_scip(model, p, longest)
-    if not found.is_known:
-        part = _convex_part(model, p)
-        found = part if part is not None and part.is_known else found
+        return Bound(source=TOO_LONG)
+    try:
+        found = _convex(model, p)
+        if found is None:
+            longest = deadline if np.isinf(allowed) else deadline.earlier(allowed)
+            found = _by_scip(model, p, longest)
+        if not found.is_known:
+            part = _convex_part(model, p)
+            found = part if part is not None and part.is_known else found
+    except _OutOfTime:
+        return Bound(source=TOO_LONG)
     return found
 
 
@@ -167,6 +180,8 @@ def _solved(model: Model, rows: Sequence[Constraint], source: str) -> Bound:
             try:
                 solve_by_cvxpy(problem, cp.CLARABEL, max_iter=200, **tolerance_options(tolerance))
             except (cp.SolverError, ValueError):
+                if end_of_work().is_over:
+                    raise _OutOfTime from None  # so that this is not remembered
                 continue
             if problem.status in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
                 break

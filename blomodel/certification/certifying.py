@@ -18,8 +18,10 @@ from blomodel.certification.checks import Checks, measure, objections
 from blomodel.certification.equilibria import find_another, named_values
 from blomodel.certification.hidden_slopes import HiddenSlope, find_hidden_slope
 from blomodel.certification.judged import Judged
+from blomodel.certification.late import unless_late
 from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts
+from blomodel.certification.reserve import local_seconds
 from blomodel.certification.study import is_as_exact, study
 from blomodel.certification.tolerated import BOUGHT, Tolerated, tolerated_answers
 from blomodel.declare.point import Point, read_level
@@ -156,7 +158,10 @@ def certify_point(
             facts, value = _with_slope(facts, slope, preferred / sign), preferred
         distance = None if least is None else (value - least) / whole
         if problem.is_game and not judged.model.is_convex_below:
-            unique, other = find_another(problem, judged.invert(point), deadline)
+            here = judged.invert(point)
+            unique, other = unless_late(
+                lambda: find_another(problem, here, deadline), (None, None), deadline
+            )
         claim, reasons = _claim(facts, lower, distance, optimality_gap, known.source)
         if lower.is_proven and distance is not None and distance < -CONTRADICTION:
             known, distance = Bound(source="the one that was found is disproved by this point"), None
@@ -220,16 +225,22 @@ def _tolerated(
     lower, point = checks.lower, checks.point
     if not lower.is_convex or lower.y is None:
         return None
+    if facts.y is None and deadline.remaining < local_seconds(judged.model):
+        return None  # convex programs would be solved, each of which takes as long as a local test
     unit = gap_unit(judged.model, point.x, point.y, judged.p, lower.value)
-    return tolerated_answers(
-        judged.model,
-        judged.p,
-        point.x,
-        point.y,
-        facts,
-        loss=tolerance * unit,
-        lower_value=lower.value,
-        deadline=deadline,
+    return unless_late(
+        lambda: tolerated_answers(
+            judged.model,
+            judged.p,
+            point.x,
+            point.y,
+            facts,
+            loss=tolerance * unit,
+            lower_value=lower.value,
+            deadline=deadline,
+        ),
+        None,
+        deadline,
     )
 
 

@@ -154,6 +154,10 @@ def _growth_beside(curvature: Curvature, held: np.ndarray, deadline: Deadline) -
     n_left = basis.shape[1]
     if n_left == 0:
         return Growth(True, 0, gain=0.0)
+    is_large = not limits.CURVED_UNKNOWNS.allows(n_left)
+    if is_large:
+        return _by_lanczos(curvature, basis, level, deadline)
+    basis = _dense(basis)
     matrix = None if n_left <= IN_TURN or deadline.is_over else curvature.within(basis)
     if matrix is not None and np.all(np.isfinite(matrix)):
         return _judge((matrix + matrix.T) / 2, basis, curvature)
@@ -184,7 +188,7 @@ def _hold_up(
     n_rows = int(slightly.sum())
     if around is None or along is None or not limits.CURVED_DIRECTIONS.allows(n_rows):
         return False
-    rows = _dense(directions.rows)[slightly] @ around
+    rows = _dense(directions.rows[slightly]) @ around
     if np.linalg.matrix_rank(rows) < n_rows:
         return False
     giving = around @ np.linalg.pinv(rows)
@@ -207,7 +211,7 @@ def _visible(directions: Directions) -> float:
     return VISIBLE * (1 + value) / (1 + np.abs(place.x).max(initial=0.0)) ** 2
 
 
-def _judge(matrix: np.ndarray, basis: np.ndarray, curvature: Curvature) -> Growth:
+def _judge(matrix: np.ndarray, basis: AnyMatrix, curvature: Curvature) -> Growth:
     directions, level = curvature.directions, curvature.level
     values, vectors = np.linalg.eigh(matrix)
     size, n_left = float(np.abs(values).max()), len(values)
@@ -254,7 +258,7 @@ def _is_held_by_rows(directions: Directions) -> bool:
     return is_affine and model.f_is_quadratic
 
 
-def _by_lanczos(curvature: Curvature, basis: np.ndarray, level: Level, deadline: Deadline) -> Growth:
+def _by_lanczos(curvature: Curvature, basis: AnyMatrix, level: Level, deadline: Deadline) -> Growth:
     """The same from few products, where there are many directions."""
     n_left = basis.shape[1]
 
@@ -284,32 +288,43 @@ class _OutOfTime(Exception):
     pass
 
 
-def _left(directions: Directions, is_pressing: np.ndarray) -> np.ndarray | None:
+def _left(directions: Directions, is_pressing: np.ndarray) -> AnyMatrix | None:
     """A basis of what the equations and the pressing rows leave; None where it would be too large.
 
-    A tight row whose multiplier is zero does not press, so it leaves its direction.
+    A tight row whose multiplier is zero does not press, so it leaves its direction. Unknowns that no row
+    ties to others are kept or fixed alone, so that a basis is dense for the others only.
     """
     n = len(directions.slope)
-    if not limits.CURVED_UNKNOWNS.allows(n):
-        return None
-    if n == 0:
-        return np.zeros((0, 0))
-    parts = [_dense(directions.equal), _dense(directions.rows[is_pressing])]
-    held = np.vstack(parts)
+    parts = [sp.csr_array(part) for part in (directions.equal, directions.rows[is_pressing])]
+    held = sp.csr_array(sp.vstack(parts))
+    held.eliminate_zeros()
     # Rows in one unknown are most of them: bounds.
-    in_one = np.count_nonzero(held, axis=1) == 1
+    lengths = np.diff(held.indptr)
     fixed = np.zeros(n, dtype=bool)
-    fixed[np.argmax(held[in_one] != 0, axis=1)] = True
-    open_columns = np.flatnonzero(~fixed)
-    others = held[~in_one][:, open_columns]
-    inner = np.eye(len(open_columns))
-    if len(others) and len(open_columns):
-        _, values, vectors = scipy.linalg.svd(others, full_matrices=True)
+    fixed[held.indices[held.indptr[:-1][lengths == 1]]] = True
+    others = sp.csc_array(held[lengths > 1])
+    is_tied = ~fixed & (np.diff(others.indptr) > 0)
+    tied, alone = np.flatnonzero(is_tied), np.flatnonzero(~fixed & ~is_tied)
+    if not limits.CURVED_UNKNOWNS.allows(tied.size):
+        return None
+    inner = np.zeros((0, 0))
+    if tied.size:
+        _, values, vectors = scipy.linalg.svd(others[:, tied].toarray(), full_matrices=True)
         rank = int((values > 1e-9 * max(values.max(initial=0.0), 1e-300)).sum())
         inner = vectors[rank:].T
-    basis = np.zeros((n, inner.shape[1]))
-    basis[open_columns] = inner
-    return basis
+    n_alone, n_inner = alone.size, inner.shape[1]
+    if limits.CURVED_UNKNOWNS.allows(n):
+        basis = np.zeros((n, n_alone + n_inner))
+        basis[alone, np.arange(n_alone)] = 1.0
+        basis[tied, n_alone:] = inner
+        return basis
+    row, column = np.nonzero(inner)
+    entries = np.concatenate([np.ones(n_alone), inner[row, column]])
+    places = (
+        np.concatenate([alone, tied[row]]),
+        np.concatenate([np.arange(n_alone), n_alone + column]),
+    )
+    return sp.csc_array((entries, places), shape=(n, n_alone + n_inner))
 
 
 def _dense(matrix: AnyMatrix) -> np.ndarray:
@@ -317,5 +332,7 @@ def _dense(matrix: AnyMatrix) -> np.ndarray:
 
 
 def _sizes(matrix: AnyMatrix) -> np.ndarray:
+    if sp.issparse(matrix) and matrix.shape[1]:
+        return np.asarray(abs(sp.csr_array(matrix)).max(axis=1).toarray()).ravel()
     plain = _dense(matrix)
     return np.abs(plain).max(axis=1) if plain.size else np.zeros(plain.shape[0])

@@ -1,26 +1,29 @@
 """The lower level solved once more at an x, by other means than the methods use.
 
-cvxpy's own canonicalisation of the model as it was written, Clarabel, tight tolerances; for large
-strongly convex quadratic programs weak duality, see ``dual_check.py``; where cvxpy's rules do not accept
-the level, the compiled one.
+cvxpy's own canonicalisation of the model as it was written, Clarabel, tight tolerances; for large linear
+programs the simplex method of HiGHS, which is then faster; for large strongly convex quadratic programs
+weak duality, see ``dual_check.py``; where cvxpy's rules do not accept the level, the compiled one.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.basics.alarm import in_time
 from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.troubles import count_trouble
 from blomodel.certification.dual_check import bound_by_duality
+from blomodel.certification.late import unless_late
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
 WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that is believed
 SHORTEST = 0.2  # seconds that a solve gets at the end of a time limit
-TOLERANCES = (1e-10, 1e-8)  # asked of Clarabel in turn: large cone programs do not reach the first
+TOLERANCES = (1e-10, 1e-8)  # asked for in turn: large cone programs do not reach the first
+SIMPLEX_TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+NAMES = {cp.CLARABEL: "Clarabel", cp.HIGHS: "HiGHS"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class LowerCheck:
 def check_lower(
     model: Model, p: np.ndarray, x: np.ndarray, y: np.ndarray, deadline: Deadline = NEVER
 ) -> LowerCheck:
-    """v(x) by cvxpy and Clarabel on the lower level as written, with x put in as numbers.
+    """v(x) by cvxpy and Clarabel or HiGHS on the lower level as written, with x put in as numbers.
 
     Where its convexity is not certain: by local searches, one of them from ``y``, of which there are few
     after ``deadline``. Which solver the user prefers makes no difference to cvxpy and Clarabel here.
@@ -91,9 +96,11 @@ def check_lower(
         # To state a large program to the solver takes long too, and the compiled one is there already.
         end = deadline if not deadline.is_over else Deadline.after(0.0)
         is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
-        solved = in_time(
-            lambda: _solve_by_cvxpy(lower, stated.levels.y, y, is_bounded, end), end, SHORTEST
-        )
+        is_large_lp = not limits.INTERIOR_POINT_CHECK.allows(model.lower_size) and lower.is_lp()
+        solved = None
+        for solver in (cp.HIGHS, cp.CLARABEL) if is_large_lp else (cp.CLARABEL,):
+            ask = partial(_solve_by_cvxpy, lower, stated.levels.y, y, is_bounded, end, solver)
+            solved = solved or in_time(ask, end, SHORTEST)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -151,7 +158,10 @@ def _search_lower(
     if not model.is_convex_below:
         by = answer.solver or by
         if not is_proven:
-            answer, is_proven = GlobalLower(model).confirm(x, p, answer, deadline)
+            local = answer
+            answer, is_proven = unless_late(
+                lambda: GlobalLower(model).confirm(x, p, local, deadline), (local, False), deadline
+            )
             by = "SCIP's branch and bound" if is_proven else f"{answer.solver or by}, not a proof"
     elif is_proven and model.lower_program.is_large_and_smooth:
         by = "Newton's method; convex by cvxpy's rules"
@@ -169,7 +179,12 @@ def _search_lower(
 
 
 def _solve_by_cvxpy(
-    lower: cp.Problem, block: Block, given: np.ndarray, is_bounded: bool, deadline: Deadline
+    lower: cp.Problem,
+    block: Block,
+    given: np.ndarray,
+    is_bounded: bool,
+    deadline: Deadline,
+    solver: str,
 ) -> LowerCheck | None:
     """Solve the program; a variable that it does not hold keeps the given value.
 
@@ -178,9 +193,11 @@ def _solve_by_cvxpy(
     y = None
     with kept_values(block.leaves):
         block.assign(given)
-        is_solved = any(_has_settled(lower, tolerance, is_bounded, deadline) for tolerance in TOLERANCES)
+        is_solved = any(
+            _has_settled(lower, solver, tolerance, is_bounded, deadline) for tolerance in TOLERANCES
+        )
         if is_solved:
-            count("clarabel")
+            count(solver.lower())
         if is_solved and lower.status == cp.OPTIMAL:
             y = block.pack()
     if not is_solved:
@@ -191,23 +208,27 @@ def _solve_by_cvxpy(
         cp.UNBOUNDED: InnerStatus.UNBOUNDED,
     }[lower.status]
     duals = [_dual(constraint) for constraint in lower.constraints] if y is not None else []
-    return LowerCheck(status, float(lower.value), y, duals, "cvxpy and Clarabel")
+    return LowerCheck(status, float(lower.value), y, duals, f"cvxpy and {NAMES[solver]}")
 
 
-def _has_settled(lower: cp.Problem, tolerance: float, is_bounded: bool, deadline: Deadline) -> bool:
+def _has_settled(
+    lower: cp.Problem, solver: str, tolerance: float, is_bounded: bool, deadline: Deadline
+) -> bool:
     """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
-    options: dict[str, float] = dict(tolerance_options(tolerance))
+    options: dict[str, float] = {"max_iter": 200, **tolerance_options(tolerance)}
+    if solver == cp.HIGHS:
+        options = dict.fromkeys(SIMPLEX_TOLERANCES, tolerance)
     if not deadline.is_never:
         options["time_limit"] = max(deadline.remaining, SHORTEST)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status
-            solve_by_cvxpy(lower, cp.CLARABEL, max_iter=200, **options)
+            solve_by_cvxpy(lower, solver, **options)
     except cp.SolverError:
         return False
     is_wrong = lower.status == cp.UNBOUNDED and is_bounded
     if is_wrong or (lower.status == cp.OPTIMAL and not _holds(lower)):
-        count_trouble("clarabel")
+        count_trouble(solver.lower())
         return False
     return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
 

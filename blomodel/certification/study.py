@@ -7,6 +7,7 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.certification.judged import Judged
+from blomodel.certification.late import unless_late
 from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.norms import Manifold, manifold_of_norms
@@ -21,7 +22,7 @@ APART = 1e-2  # relative distance at which two lower answers count as different
 LEFT_OVER = 1e-9  # violation that solvers leave in their best answers
 ROUNDING = 1e-13  # relative; differences of g below this say nothing
 SAME = 1e-6  # relative distance at which two solvers' answers are one
-GRACE = 0.2  # seconds that the local tests may take beyond a time limit
+GRACE = 0.15  # seconds that the local tests may take beyond a time limit
 
 
 def study(
@@ -35,10 +36,17 @@ def study(
             return study_by_products(model, p, x)
         reason = f"second derivatives of the lower level, about {model.n_curvatures:.1g}, are too many"
         return None, LocalFacts(None, False, f"{reason} for the tests of the neighbourhood, {obstacle}")
+    too_late = LocalFacts(None, False, "the time limit left no time for the test on pieces")
     if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
-        return None, LocalFacts(None, False, "the time limit left no time for the test on pieces")
-    if deadline.remaining < GRACE:
-        deadline = Deadline.after(GRACE)
+        return None, too_late
+    latest = max(deadline, Deadline.after(GRACE))
+    return unless_late(lambda: _study(judged, x, y, lower, latest), (None, too_late), latest, grace=0.0)
+
+
+def _study(
+    judged: Judged, x: np.ndarray, y: np.ndarray, lower: LowerCheck, deadline: Deadline
+) -> tuple[bool | None, LocalFacts]:
+    model, p = judged.model, judged.p
     facts = None
     is_beside = lower.is_convex and lower.y is not None and _is_another(y, lower.y)
     if is_beside and lower.y is not None and not is_as_exact(judged, x, y, lower.y):
@@ -119,8 +127,6 @@ def without_kinks(place: Place) -> tuple[Place, Manifold | None]:
 def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:
     if not lower.is_convex:
         return True  # without a proven lower answer only the first-order test counts
-    if not limits.CONVEX_PIECES.allows(model.conditions.n_unknowns):
-        return False
     return convex_objective(model, p) is not None
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.alarm import Disturbance
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.troubles import count_trouble, is_from_outside
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
 ZOOMS, LOOKS = 6, 17  # into a valley of one variable, and places looked at each time
-LONG = 1.0  # seconds that a search may take after the deadline
+LONG = 0.25  # seconds that the searches of one call may take, however late it is
+
+
+class _TooLate(Disturbance, Exception):
+    """Raised where SciPy has no other way to end a search."""
 
 
 class LocalSearch:
@@ -49,6 +54,7 @@ class LocalSearch:
     weight: float
     accuracy: float
     deadline: Deadline
+    latest: Deadline
     is_cut: bool
     free: np.ndarray
     base: np.ndarray
@@ -69,7 +75,9 @@ class LocalSearch:
         self.objective, self.slope = lower.objective, lower.slope
         self.x, self.p = x, p
         self.weight, self.accuracy = weight, accuracy
-        self.deadline, self.is_cut = deadline, False
+        end = end_of_work()
+        self.deadline, self.is_cut = min(deadline, end), False
+        self.latest = max(deadline, Deadline.after(LONG)) if end.is_never else end
         n = lower.n
         self.free, self.base = np.arange(n), np.zeros(n)
         self.low, self.high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -217,10 +225,8 @@ class LocalSearch:
         options = {"maxiter": 1000, "maxcor": 20, "ftol": 1e-15, "gtol": min(1e-9, self.accuracy)}
         from scipy.optimize import minimize
 
-        latest = max(self.deadline, Deadline.after(LONG))
-
         def stop_when_late(_: np.ndarray) -> None:
-            if latest.is_over:
+            if self.latest.is_over:
                 self.is_cut = True
                 raise StopIteration
 
@@ -269,16 +275,26 @@ class LocalSearch:
                     "jac": lambda y: self._jacobian(1, y),
                 }
             )
-        found = _survived(
-            minimize,
-            self._value_and_slope,
-            start,
-            jac=True,
-            method="SLSQP",
-            bounds=list(zip(self.low, self.high, strict=True)),
-            constraints=parts,
-            options={"maxiter": 150, "ftol": 1e-13},
-        )
+
+        def function(point: np.ndarray) -> tuple[float, np.ndarray]:
+            if self.latest.is_over:
+                raise _TooLate
+            return self._value_and_slope(point)
+
+        try:
+            found = _survived(
+                minimize,
+                function,
+                start,
+                jac=True,
+                method="SLSQP",
+                bounds=list(zip(self.low, self.high, strict=True)),
+                constraints=parts,
+                options={"maxiter": 150, "ftol": 1e-13},
+            )
+        except _TooLate:
+            self.is_cut = True
+            return start, 0
         return self.clip(np.asarray(found.x, float)), int(getattr(found, "nit", 0))
 
     def _augmented_lagrangian(self, start: np.ndarray) -> tuple[np.ndarray, int]:
@@ -302,6 +318,8 @@ class LocalSearch:
         for _ in range(30):
             y, count = self._minimise_in_box(function, y)
             steps += count
+            if self.is_cut:
+                break
             worst = self._violation(y)
             if worst <= FEASIBLE / 10 * (1 + np.abs(y).max(initial=0)):
                 break

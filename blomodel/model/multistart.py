@@ -51,7 +51,7 @@ class _Group:
         self.search = search
         self.point: np.ndarray | None = None
         self.value = np.inf
-        self.searches = self.steps = 0
+        self.searches = self.steps = self.finished = 0
 
     def offer(self, point: np.ndarray) -> None:
         """Keep a feasible point that is better."""
@@ -63,6 +63,7 @@ class _Group:
         """Search from a point, which counts itself where the search from it goes astray."""
         end, steps = self.search.descend(start)
         self.searches += 1
+        self.finished += not self.search.is_cut
         self.steps += steps
         self.offer(end)
         self.offer(start)
@@ -74,6 +75,11 @@ class _Group:
         self.steps += steps
         self.offer(end)
         self.offer(bottom)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether time was over before a single search had ended."""
+        return self.search.is_cut and not self.finished
 
     @property
     def ran_away(self) -> bool:
@@ -131,8 +137,8 @@ class MultistartLower:
         """Minimise at x; ``near`` holds points to search from first.
 
         With ``warm`` earlier answers are used; without, nothing of them, and other starts. After
-        ``deadline`` no more than FEWEST searches a group are made; searches that take seconds are given
-        up, and the answer has no point.
+        ``deadline`` no more than FEWEST searches a group are made; searches that take longer are given
+        up, and where none has ended the answer has no point.
         """
         with one_blas_thread():
             whole = LocalSearch(self, x, p, float(np.asarray(weights)[-1]), accuracy, deadline)
@@ -162,7 +168,7 @@ class MultistartLower:
             search.base = y
             is_thorough &= self._search(group, [point[search.free] for point in given], seed)
             searches, steps = searches + group.searches, steps + group.steps
-            if search.is_cut:
+            if group.is_unknown:
                 return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, steps)
             if group.point is None:
                 reason = f"none of {group.searches} local searches reached a feasible point"
@@ -188,8 +194,6 @@ class MultistartLower:
         for start in given:
             if not np.array_equal(start, known):
                 group.descend(start)
-        if whole.is_cut:
-            return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, group.steps)
         y = known if group.point is None else group.point
         self._last, self._known[key] = y, (y, searches)
         return self._answer(whole, y, searches, group.steps)

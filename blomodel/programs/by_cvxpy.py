@@ -6,11 +6,16 @@ from typing import Any
 
 import cvxpy as cp
 
+from blomodel.basics.deadline import end_of_work
 from blomodel.basics.troubles import count_trouble, is_from_outside
 
 
 def solve_by_cvxpy(problem: cp.Problem, solver: str, **options: Any) -> None:
-    """Solve; raises cvxpy's SolverError, for a panic of the solver's own code too."""
+    """Solve; raises cvxpy's SolverError, for a panic of the solver's own code too, and at the end."""
+    end = end_of_work()
+    if solver == cp.CLARABEL or (solver == cp.HIGHS and not end.is_never):
+        # cvxpy keeps Clarabel's settings from one solve of a problem to the next.
+        options = {"time_limit": max(end.remaining, 1e-3)} | options
     try:
         problem.solve(solver=solver, **options)
     except cp.DCPError:
@@ -18,5 +23,9 @@ def solve_by_cvxpy(problem: cp.Problem, solver: str, **options: Any) -> None:
     except BaseException as error:
         if is_from_outside(error):
             raise
+        if end.is_over:
+            raise cp.SolverError(f"{solver}: no time is left") from error
         count_trouble(solver.lower())
         raise cp.SolverError(f"{solver}: {type(error).__name__}: {error}") from error
+    if end.is_over and problem.status not in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED):
+        raise cp.SolverError(f"{solver}: no time is left")

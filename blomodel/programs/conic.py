@@ -15,7 +15,7 @@ from cvxpy.constraints.power import PowCone3D, PowConeND
 from cvxpy.utilities.scopes import dpp_scope
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.convexity import explain_nonconvex, is_guarded, is_smooth
 from blomodel.compiler.lowering import lower
@@ -229,7 +229,7 @@ class ConicProgram:
         if warm and self._answered is not None and self._answered[0] == asked:
             return replace(self._answered[1])
         answer = self._solve(x, p, weights, warm, accuracy, preferred, near, deadline)
-        if answer.status is InnerStatus.FAILED and deadline.is_over:
+        if answer.status is InnerStatus.FAILED and min(deadline, end_of_work()).is_over:
             return answer
         # Elsewhere the next answer to the same question may be sharper than this one.
         self._answered = None if self.lagrangian.can_refine else (asked, replace(answer))

@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.solvers.answer import InnerStatus
 from blomodel.solvers.choice import count
@@ -61,6 +61,7 @@ class MipAnswer:
 def solve_linear_mip(program: LinearMip, deadline: Deadline = NEVER) -> MipAnswer:
     """Minimise; an answer is exact in its whole entries."""
     highs = _highs(program)
+    deadline = min(deadline, end_of_work())
     if not deadline.is_never:
         highs.setOptionValue("time_limit", max(deadline.remaining, 0.01))
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,7 @@ from blomodel.basics.deadline import Deadline
 from blomodel.certification.bounds import Bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
+from blomodel.certification.late import unless_late
 from blomodel.declare.point import Point
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.run.starts import spread
@@ -41,6 +44,7 @@ PROBES, PROBES_IN_HASTE = 10, 2  # x at which the lower level is asked where no 
 ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
 CLAIMS = tuple(status for status in Status if status.has_point)
+LAST_CHANCE = 0.5  # seconds for a first lower answer, however late it is: without one there is nothing
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
 
@@ -110,10 +114,17 @@ def _claim(
 ) -> Outcome:
     """See settle: what the points that are known allow to claim."""
     if run.is_cut_short:
-        _look_where_it_stood(run, deadline)
+        unless_late(partial(_look_where_it_stood, run, deadline), None, deadline)
     if not run.candidates:
-        probe_lower_level(run, deadline, PROBES_IN_HASTE if is_interrupted() else PROBES)
+        probes = PROBES_IN_HASTE if is_interrupted() else PROBES
+        latest = max(deadline, Deadline.after(LAST_CHANCE))
+        probe = partial(probe_lower_level, run, deadline, probes)
+        unless_late(probe, None, latest, grace=0.0)
+        if not run.candidates and deadline.is_over:
+            run.note("the time limit was over before the lower level was solved once")
+    began = time.perf_counter()
     best = _certify_best(problem, run, deadline)
+    seconds = time.perf_counter() - began
     if known is not None:
         known.append(best)
     if is_interrupted():
@@ -127,16 +138,20 @@ def _claim(
         )
     if certificate is None or point is None or not certificate.accepted:
         return _without_answer(problem, run, best, deadline, is_explained)
-    way_out = _look_for_a_way_out(problem, run, point, deadline) if is_explained else None
+
+    def look(at: Point) -> WayOut | None:
+        return unless_late(partial(_look_for_a_way_out, problem, run, at, deadline), None, deadline)
+
+    way_out = look(point) if is_explained else None
     if way_out is None and certificate.claim is not Status.OPTIMAL and _falls_on(run, point, deadline):
         reason = NoAnswer("unbounded", run.fall, is_proven=False)
         return Outcome(Status.UNBOUNDED, certificate, None, best[2], reason)
     if way_out is None and goes_on:
-        better = _improve(problem, run, best, deadline)
+        better = _improve(problem, run, best, deadline, seconds)
         if known is not None:
             known.append(better)
         if better is not best and is_explained and better[1] is not None:
-            way_out = _look_for_a_way_out(problem, run, better[1], deadline)
+            way_out = look(better[1])
         best = better
         certificate = better[0] or certificate
     if way_out is None:
@@ -229,15 +244,20 @@ def _exact_first(run: Run, ranking: list[Candidate]) -> list[Candidate]:
     return ranking if exact is None else [exact, *(c for c in ranking if c is not exact)]
 
 
-def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline) -> Best:
-    """Go on from a point at which the certificate sees f fall, as long as that pays."""
+def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline, seconds: float) -> Best:
+    """Go on from a point at which the certificate sees f fall, as long as that pays.
+
+    ``seconds`` is what a certificate takes: a better point needs one too.
+    """
+    before = deadline if deadline.is_never else deadline.keeping(seconds)
     for _ in range(DESCENTS):
         certificate, point, _ = best
-        if certificate is None or point is None or certificate.descent is None or deadline.is_over:
+        if certificate is None or point is None or certificate.descent is None or before.is_over:
             return best
         if certificate.claim in (Status.OPTIMAL, Status.LOCALLY_OPTIMAL):
             return best
-        found = descend(run, point, upper_direction(problem, point, certificate.descent), deadline)
+        direction = upper_direction(problem, point, certificate.descent)
+        found = unless_late(partial(descend, run, point, direction, before), None, before)
         if found is None:
             return best
         better = _certify(problem, run, found, deadline)
@@ -324,8 +344,8 @@ def _look_for_a_way_out(
     model = run.model
     if model.has_integers:  # between whole numbers there is nothing to walk to
         return None
-    if not limits.ASKED_AGAIN.allows(model.lower_size):
-        return None
+    # A large lower level is asked less often, in proportion.
+    at_least = ASKED_AT_LEAST * min(1.0, limits.ASKED_AGAIN.value / max(model.lower_size, 1))
     looked = Attainment(
         run.model,
         run.p,
@@ -338,7 +358,7 @@ def _look_for_a_way_out(
         deadline=deadline,
         describe=lambda direction: describe_direction(problem, point.x, direction),
         least=max(run.bound, run.least_value),
-        most=max(ASKED_AT_LEAST, SHARE_OF_ASKED * run.evaluations),
+        most=max(at_least, SHARE_OF_ASKED * run.evaluations),
     )
     return looked.look()
 
@@ -348,7 +368,8 @@ def _without_answer(
 ) -> Outcome:
     reason = None
     if is_explained and not deadline.is_over:
-        reason = explain_relaxation(problem, deadline.earlier(LONGEST_EXPLANATION))
+        within = deadline.earlier(LONGEST_EXPLANATION)
+        reason = unless_late(partial(explain_relaxation, problem, within), None, deadline)
     if reason is not None:
         is_below = reason.kind == "lower infeasible"
         status = Status.LOWER_INFEASIBLE if is_below else Status.INFEASIBLE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.basics.alarm import alarm
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, ending
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
 from blomodel.basics.troubles import answers_and_troubles
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from blomodel.solve.progress import Progress
 
 FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
-RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate
+FIRST_SOURCE = "not the method: the library's lower answer at the first x"
+LONGEST_FIRST = 0.5  # of a time limit, after which that answer is given up
+AT_LEAST = 0.2  # seconds for it in any case
+RESERVE_SHARE = 0.5  # of a time limit, kept for the certificate
 COMPILE_GRACE = 0.15  # seconds after a limit that compiling may take: small models need no more
 PATIENCE = 5.0  # seconds that the certificate may take after Ctrl-C
 GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
@@ -168,7 +171,7 @@ def solve_problem(
     state = state_of(run, method, given, settings)
     if state is not None:
         problem.solution = replace(problem.solution, run_state=state)
-    if run.is_cut_short:
+    if run.is_cut_short or limit.is_over:
         problem.forget_models()  # a solver that was left in the middle is not asked again
     if is_explained:
         _log_outcome(problem.solution)
@@ -201,7 +204,8 @@ def _run_to_the_end(method: Any, run: Run, interrupts: Interrupts, load: float) 
         with interrupts.open():
             if not run.deadline.is_never:
                 _keep_time(run, load)
-            with alarm(run.deadline, TimeIsOver, GRACE * (1 + (run.time_limit or 0.0))):
+            grace = GRACE * (1 + (run.time_limit or 0.0))
+            with ending(run.deadline), alarm(run.deadline, TimeIsOver, grace):
                 method.run(run)
     except StopRun as stop:
         run.stopped_by = None if stop.reason == UNBOUNDED else stop.reason
@@ -302,11 +306,17 @@ def _keep_time(run: Run, load: float) -> None:
     x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
     near = np.zeros(model.y.size)
     began = time.perf_counter()
-    answer, _ = run.solve_lower(x, near)
+    # The certificate asks once more; but where the machine is busy one answer is worth all the time.
+    latest = whole.earlier(max(LONGEST_FIRST * whole.remaining, AT_LEAST))
+    try:
+        with ending(latest), alarm(latest, TimeIsOver, GRACE):
+            answer, _ = run.solve_lower(x, near)
+            run.tried.append((x, answer.status))
+            if answer.status.has_point:
+                run.propose(x, answer.y, FIRST_SOURCE, answer)
+    except TimeIsOver:
+        run.note("the lower level takes so long that the time limit leaves room for one answer at most")
     reserve = certificate_reserve(model, time.perf_counter() - began, load)
-    run.tried.append((x, answer.status))
-    if answer.status.has_point:
-        run.propose(x, answer.y, "not the method: the library's lower answer at the first x")
     run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics.alarm import Disturbance
+from blomodel.basics.deadline import end_of_work
 from blomodel.errors import SolverError
 from blomodel.solvers.answer import Answer, InnerStatus, no_value
 from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass, QuadraticQuestion
@@ -200,12 +201,12 @@ class Clarabel(InnerSolver):
 
     def _run(self, question: ConicQuestion, tolerance: float, updatable: bool) -> Any:
         solver, P, q, A, b = self._solver, question.P, question.q, question.A, question.b
-        if updatable and solver is not None and solver.is_data_update_allowed():
-            solver.update(P=P, q=q, A=A, b=b)
-            return solver.solve()
         chosen = settings(tolerance, _LENIENT, _UPDATABLE if updatable else {}, self.options)
-        if not question.deadline.is_never:
-            chosen.time_limit = max(question.deadline.remaining, 0.0)
+        remaining = min(question.deadline, end_of_work()).remaining
+        chosen.time_limit = max(min(chosen.time_limit, remaining), 0.0)
+        if updatable and solver is not None and solver.is_data_update_allowed():
+            solver.update(P=P, q=q, A=A, b=b, settings=chosen)  # it was made with another end, or none
+            return solver.solve()
         solver = clarabel.DefaultSolver(P, q, A, b, native_cones(question.cones), chosen)
         if updatable:
             self._solver = solver

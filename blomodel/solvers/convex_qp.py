@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.errors import DataError
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import Preferred, count
@@ -329,7 +329,7 @@ class _QuadraticBackend:
         cones = native_cones(rows_in_cones(int(is_equality.sum()), m))
         data = (self.P, program.q, self.permuted, self.right[order], cones)
         further = {
-            "time_limit": max(deadline.remaining, 0.0),
+            "time_limit": max(min(deadline, end_of_work()).remaining, 0.0),
             "direct_solve_method": "qdldl" if limits.FIRST_FACTORISATION.allows(program.n) else "faer",
         }
         chosen = settings(accuracy, further, CAREFUL if careful else {})

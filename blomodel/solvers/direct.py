@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.compiler.passes.derivatives import vjp
 from blomodel.compiler.passes.entries import JacobianEntries, jacobian_entries
 from blomodel.compiler.passes.slopes import TooManyEntriesError
@@ -161,7 +161,7 @@ class TapeProgram:
         """
         import cyipopt  # on first use: it takes a moment to load
 
-        callbacks = _Callbacks(self, others, deadline)
+        callbacks = _Callbacks(self, others, min(deadline, end_of_work()))
         high = self.high if high is None else high
         least, most = self.bounds if bounds is None else bounds
         problem = cyipopt.Problem(

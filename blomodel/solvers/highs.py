@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
@@ -61,7 +61,7 @@ class HighsModel:
         for name, setting in (_QUIET | dict(options)).items():
             self.highs.setOptionValue(name, setting)
         self.highs.passModel(lp)
-        self._cutoff = np.inf
+        self._cutoff, self._is_limited = np.inf, False
 
     def set_cost(self, cost: np.ndarray) -> None:
         """Minimise another function."""
@@ -86,8 +86,13 @@ class HighsModel:
             self._cutoff = cutoff
             safe = cutoff + SAFE * (1 + abs(cutoff)) if np.isfinite(cutoff) else np.inf
             self.highs.setOptionValue("objective_bound", safe)
-        if not deadline.is_never:
-            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + max(deadline.remaining, 0))
+        deadline = min(deadline, end_of_work())
+        if not deadline.is_never or self._is_limited:  # the end of an earlier solve does not count
+            longest = np.inf
+            if not deadline.is_never:
+                longest = self.highs.getRunTime() + max(deadline.remaining, 0)
+            self.highs.setOptionValue("time_limit", longest)
+            self._is_limited = not deadline.is_never
         for _ in range(2):
             if deadline.is_over:
                 break
@@ -103,6 +108,8 @@ class HighsModel:
             status = _STATUS.get(native, InnerStatus.FAILED)
             if status is not InnerStatus.FAILED:
                 return self._read(status)
+            if deadline.is_over:
+                break
             count_trouble("highs")
             self.highs.clearSolver()  # a stale basis is the usual cause of trouble
         reason = self.highs.modelStatusToString(self.highs.getModelStatus())

@@ -20,7 +20,7 @@ import cvxpy as cp
 import numpy as np
 
 from blomodel.basics.alarm import ctrl_c_came
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.kept_values import kept_values
 from blomodel.errors import MissingPackageError, SolverError, UnknownSettingError
 from blomodel.solvers.answer import Answer, InnerStatus
@@ -104,7 +104,8 @@ class NonlinearSolver(InnerSolver):
         """Search; ``y`` is what the variables hold then, one after another."""
         problem = question.problem
         leaves = problem.variables()
-        options = self.quiet_options(max(question.deadline.remaining, 1e-3)) | self.options
+        remaining = min(question.deadline, end_of_work()).remaining
+        options = self.quiet_options(max(remaining, 1e-3)) | self.options
         with kept_values(leaves) as kept:
             with self.told_of_interrupts(), _no_lost_interrupt():
                 status = self._search(problem, options)

@@ -56,12 +56,16 @@ class VariablesForKinks(Transformation):
     def obstacle(self, statement: Statement) -> str | None:
         """There must be kinks, few variables, and no multipliers in the answer."""
         size = max(statement.levels.x.size, statement.levels.y.size)
-        if not self.at_any_size and not limits.KINK_FREE_VARIABLES.allows(size):
-            return f"a level has more than {limits.KINK_FREE_VARIABLES}"
+        if not self.at_any_size and not limits.PIECE_UNKNOWNS.allows(size):
+            return f"the KKT conditions have more than {limits.PIECE_UNKNOWNS}"
         if statement.partners:
             return "the lower answer contains multipliers, which would not be those of the new rows"
-        if not any(lifting.definitions for lifting in self._lift(statement)):
+        further = [variable for lifting in self._lift(statement) for variable, _ in lifting.definitions]
+        if not further:
             return "there are no kinks that rows could stand for"
+        smallest = min(size, sum(variable.size for variable in further))
+        if not self.at_any_size and not limits.KINK_FREE_VARIABLES.allows(smallest):
+            return f"there are more than {limits.KINK_FREE_VARIABLES}"
         return None
 
     @remembered  # whether there are kinks and what they become is found out together

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from blomodel.basics import limits
 from blomodel.methods.run.run import UNBOUNDED, Run, StopRun
 from blomodel.solvers.answer import InnerStatus
 
@@ -43,7 +42,7 @@ def falls_without_limit(run: Run) -> str:
     have no bound that way, and asks the lower level on the way.
     """
     best, model = run.best(), run.model
-    if best is None or model.has_integers or not limits.ASKED_AGAIN.allows(model.lower_size):
+    if best is None or model.has_integers:
         return ""
     if np.isfinite(max(run.bound, run.least_value)):
         return ""

@@ -14,6 +14,7 @@ from blomodel.errors import NonconvexLowerError
 from blomodel.methods.run.run import Candidate, Run
 from blomodel.model.kkt_hessian import KktWeights
 from blomodel.model.model import Model
+from blomodel.programs.quadratic import is_positive_semidefinite
 from blomodel.reformulations.forms.pieces import (
     PieceModel,
     convex_objective,
@@ -242,8 +243,6 @@ def is_only_minimiser(model: Model, x: np.ndarray, p: np.ndarray, answer: Answer
     False: there may be one, or the test would cost too much.
     """
     y, program = answer.y, model.lower_program
-    if not limits.UNIQUENESS_TEST.allows(y.size):
-        return False
     is_exact = program.is_smooth and answer.status is InnerStatus.OPTIMAL
     if program.kind not in ("LP", "QP") and not is_exact:
         return False
@@ -252,18 +251,33 @@ def is_only_minimiser(model: Model, x: np.ndarray, p: np.ndarray, answer: Answer
     multipliers = model.split_duals(answer.duals)
     n_in = len(model.lower_in)
     pressing = multipliers[:n_in] > PRESSING * (1 + np.abs(multipliers).max(initial=0))
-    rows = [model.lower_in.linearise(x, y, p).in_y.toarray()[pressing]]
-    rows.append(model.lower_eq.linearise(x, y, p).in_y.toarray())
-    fixed = np.vstack(rows)
+    inside, on = (rows.linearise(x, y, p).in_y for rows in (model.lower_in, model.lower_eq))
+    curved = model.lower_hessian(x, y, p, multipliers)[1]
+    if not limits.UNIQUENESS_TEST.allows(y.size):
+        return _holds_all(sp.csr_array(sp.vstack([sp.csr_array(inside)[pressing], on])), curved)
+    fixed = np.vstack([inside.toarray()[pressing], on.toarray()])
     lengths = np.linalg.norm(fixed, axis=1)
     fixed = fixed[lengths > 0] / lengths[lengths > 0, None]
-    curved = model.lower_hessian(x, y, p, multipliers)[1].toarray()
+    curved = curved.toarray()
     if len(fixed) + np.count_nonzero(curved.any(axis=1)) < y.size:  # too few to hold all directions
         return False
     held = curved / max(np.abs(curved).max(initial=0), TINY) + fixed.T @ fixed
     if not np.all(np.isfinite(held)):
         return False
     return bool(np.linalg.eigvalsh((held + held.T) / 2).min(initial=np.inf) > HELD)
+
+
+def _holds_all(fixed: sp.csr_array, curved: sp.csr_array) -> bool:
+    """The same of a large lower level: whether a sparse factor shows no direction that is not held."""
+    lengths = np.sqrt(np.asarray(fixed.multiply(fixed).sum(axis=1)).ravel())
+    fixed = sp.diags_array(1 / lengths[lengths > 0]) @ fixed[lengths > 0]
+    curved = sp.csr_array(curved)
+    if fixed.shape[0] + np.count_nonzero(np.diff(curved.indptr)) < curved.shape[0]:
+        return False
+    held = curved / max(np.abs(curved.data).max(initial=0), TINY) + fixed.T @ fixed
+    if not np.all(np.isfinite(held.data)):
+        return False
+    return is_positive_semidefinite(sp.csc_array(held - HELD * sp.eye_array(held.shape[0])))
 
 
 def size_of(model: Model) -> int:

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.alarm import enter_shelter, leave_shelter
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.troubles import count_trouble
 from blomodel.compiler.tape import Tape
 from blomodel.solvers.answer import InnerStatus
@@ -42,6 +43,7 @@ LEFT_OUT_SEARCHES = ("multistart", "mpec", "undercover", "nlpdiving", "alns")
 _OPTIONS: dict[str, Any] = {
     "numerics/feastol": FEASIBLE,
     "numerics/dualfeastol": 1e-7,
+    "propagating/obbt/dualfeastol": 1e-7,  # sharpened further, LPs would say that they cannot
     "misc/catchctrlc": False,  # Python does
     "misc/usesymmetry": 0,
     "constraints/nonlinear/tightenlpfeastol": False,  # beyond what its LPs can do it would complain
@@ -327,6 +329,7 @@ class ScipProgram:
         scip.setParam("limits/gap", gap)
         if math.isfinite(enough):
             scip.setParam("limits/dual", enough + BOUND_SLACK * (1 + 2 * abs(enough)))
+        deadline = min(deadline, end_of_work())
         seconds = scip.getSolvingTime() + max(deadline.remaining, 0.0)
         scip.setParam("limits/time", INFINITE if deadline.is_never else seconds)
         scip.setObjlimit(min(cutoff, INFINITE))
@@ -349,9 +352,13 @@ class ScipProgram:
                 if time.process_time() > end:
                     self._stop()
         except BaseException:
-            while not work.done():
-                self._stop()
-                wait([work], BETWEEN_LOOKS)
+            enter_shelter()  # nothing may leave SCIP at work
+            try:
+                while not work.done():
+                    self._stop()
+                    wait([work], BETWEEN_LOOKS)
+            finally:
+                leave_shelter()
             raise
         # Its own linear programs may fail, after which nothing that it holds can be trusted.
         self._is_broken = work.exception() is not None

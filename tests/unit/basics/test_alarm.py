@@ -224,3 +224,18 @@ def test_an_alarm_is_not_lost_in_a_call_back_of_compiled_code(tmp_path):
     # Both kernels gave what they should, the alarm came after them and before the work was left.
     assert run.stdout == "raised True 4.0\n", run.stdout + run.stderr
     assert "Exception ignored" not in run.stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_alarm_that_comes_up_in_a_destructor_rings_again(monkeypatch):
+    monkeypatch.setattr("blomodel.basics.alarm.BETWEEN_RINGS", 0.05)
+
+    class Loses:
+        def __del__(self):
+            busy(0.2)
+
+    began = time.perf_counter()
+    with pytest.raises(Over), alarm(Deadline.after(0.05), Over):
+        Loses()
+        busy(20)
+    assert time.perf_counter() < began + 20

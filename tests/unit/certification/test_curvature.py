@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.sparse as sp
 
 import blomodel as bm
+from blomodel.basics import limits
 from blomodel.certification import curvature
 
 
@@ -88,3 +92,35 @@ def test_one_matrix_holds_what_products_hold(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(curvature.Curvature, "within", lambda self, basis: None)
     bm.certify(problem, x.value, w.value)
     np.testing.assert_allclose(seen[0], seen[-1], atol=1e-7 * np.abs(seen[0]).max())
+
+
+@pytest.mark.parametrize("largest", [3000, 20])
+def test_a_basis_leaves_what_the_rows_leave(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds, rows that tie unknowns, and unknowns alone: SciPy's null space has the same size."""
+    monkeypatch.setattr(curvature.limits, "CURVED_UNKNOWNS", limits.Limit(largest, "", ""))
+    draw = np.random.default_rng(0)
+    n = 40
+    equal, rows = np.zeros((2, n)), np.zeros((9, n))
+    equal[:, :6] = draw.standard_normal((2, 6))
+    rows[:6, 4:10] = 2 * np.eye(6)  # bounds
+    rows[6:, 8:14] = draw.standard_normal((3, 6))
+    is_pressing = np.arange(9) != 1
+    directions = SimpleNamespace(slope=np.zeros(n), equal=sp.csr_array(equal), rows=sp.csr_array(rows))
+    basis = curvature._left(directions, is_pressing)
+    assert sp.issparse(basis) == (n > largest)
+    plain = basis.toarray() if sp.issparse(basis) else basis
+    held = np.vstack([equal, rows[is_pressing]])
+    assert plain.shape == scipy.linalg.null_space(held).shape
+    assert np.abs(held @ plain).max() < 1e-12 and np.allclose(plain.T @ plain, np.eye(plain.shape[1]))
+
+
+@pytest.mark.parametrize("is_saddle", [False, True])
+def test_more_upper_variables_than_a_dense_basis_holds(is_saddle: bool) -> None:
+    """f = |x|^2 - 2 y_1^2, or without that term, with y = x: 3,500 directions, judged by products."""
+    n = 3500
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - x)), variables=[y])
+    f = cp.sum_squares(x) - (2 * cp.square(y[0]) if is_saddle else 0)
+    problem = bm.BilevelProblem(cp.Minimize(f), [x >= -1, x <= 1], lower)
+    claim = bm.certify(problem, np.zeros(n), np.zeros(n)).claim
+    assert claim == ("stationary" if is_saddle else "optimal")
