@@ -221,9 +221,10 @@ def _summands(expression: cp.Expression, factor: float = 1.0) -> list[cp.Express
         return _summands(expression.args[0], -factor)
     if isinstance(expression, MulExpression | multiply):
         first, second = expression.args
-        if first.is_scalar() and first.is_constant() and not first.parameters():
+        # A constant of shape (1,) changes the shape of what it is multiplied with.
+        if first.ndim == 0 and first.is_constant() and not first.parameters():
             return _summands(second, factor * float(first.value))
-        if second.is_scalar() and second.is_constant() and not second.parameters():
+        if second.ndim == 0 and second.is_constant() and not second.parameters():
             return _summands(first, factor * float(second.value))
     if isinstance(expression, Sum) and isinstance(expression.args[0], AddExpression):
         parts = expression.args[0].args

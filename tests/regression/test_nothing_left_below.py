@@ -1,4 +1,4 @@
-"""Lower levels with nothing left to decide, or without an answer: both ended in a traceback."""
+"""Odd lower levels that ended in a traceback: nothing to decide, no answer, constants of shape (1,)."""
 
 from __future__ import annotations
 
@@ -27,3 +27,14 @@ def test_rows_in_units_of_their_own_that_contradict_each_other():
     assert problem.status in ("infeasible", "lower_infeasible")
     certificate = bm.certify(problem, np.array([0.0]), np.array([0.4]))
     assert not certificate.accepted
+
+
+def test_a_constant_of_shape_one_below():
+    # The terms of g are looked at one by one; their coefficients may be arrays with one entry.
+    x, y = cp.Variable(1, name="x"), cp.Variable(1, name="y")
+    rows = [y >= -2, y <= 0.5, np.array([0.9]) @ x + np.array([1.4]) @ y <= 0.8]
+    g = np.array([-2.1]) @ y + cp.sum_squares(y) * 0.1 + y @ np.array([0.05])
+    lower = bm.Lower(cp.Minimize(g), rows, variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum(y) + cp.sum_squares(x)), [x >= -1, x <= 2], lower)
+    answers = [min(0.5, (0.8 - 0.9 * at) / 1.4) + at**2 for at in np.linspace(-1, 2, 3001)]
+    assert problem.solve(time_limit=60) == pytest.approx(min(answers), abs=1e-4)
