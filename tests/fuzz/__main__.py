@@ -100,11 +100,10 @@ class Fuzzer:
             name = f"h{chunk}:{state['count']}"
             state["count"] += 1
             if not state["is shrinking"] and name in self.records.known:
-                record = self.records.known[name]
-            else:
-                record = self.judge(name, lambda: model)
-                if not state["is shrinking"]:
-                    self.records.add(name, record)
+                return
+            record = self.judge(name, lambda: model)
+            if not state["is shrinking"]:
+                self.records.add(name, record)
             state["is shrinking"] |= bool(record["faults"])
             assert not record["faults"], record
 
