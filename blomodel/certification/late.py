@@ -9,6 +9,7 @@ from blomodel.basics.alarm import Disturbance, alarm
 from blomodel.basics.deadline import Deadline, ending
 
 T = TypeVar("T")
+Instead = TypeVar("Instead")
 GRACE = 0.1  # seconds after a limit in which a part may end by itself
 
 
@@ -16,7 +17,9 @@ class _TooLate(Disturbance, Exception):
     """Raised in a part that goes on beyond the limit."""
 
 
-def unless_late(work: Callable[[], T], instead: T, deadline: Deadline, grace: float = GRACE) -> T:
+def unless_late(
+    work: Callable[[], T], instead: Instead, deadline: Deadline, grace: float = GRACE
+) -> T | Instead:
     """What a part of the certificate finds; ``instead`` where it does not end by the deadline.
 
     Solvers inside are told to end then, and what does not look at the clock is stopped.
