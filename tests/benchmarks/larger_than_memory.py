@@ -24,7 +24,7 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-FEATURES, PIECE = 64, 100_000  # columns, and rows that are written at once
+FEATURES, PIECE = 1024, 10_000  # columns, and rows that are written at once
 
 
 def write(path: Path, rows: int) -> None:
