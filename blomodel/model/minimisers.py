@@ -12,7 +12,7 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
 from blomodel.programs.parametric import ParametricProgram
-from blomodel.solvers.answer import Answer
+from blomodel.solvers.answer import Answer, InnerStatus
 
 if TYPE_CHECKING:
     from blomodel.model.model import Model
@@ -71,6 +71,8 @@ class ChoiceAmongMinimisers:
             Of the objective's own parameters.
         """
         model = self.model
+        if model.has_dear_curvatures:
+            return self._too_large()
         given = np.append(p, values)
         if not self.is_face:
             return self.solve_by_level(x, p, answer, slack=slack, values=values)
@@ -89,8 +91,15 @@ class ChoiceAmongMinimisers:
         values: Sequence[float] | np.ndarray = (),
     ) -> Answer:
         """The best of all y whose lower objective is worse than the optimal value by a relative gap."""
+        if self.model.has_dear_curvatures:
+            return self._too_large()
         level = answer.value + slack * (1 + abs(answer.value))
         return self._level_program.solve(x, np.concatenate([p, values, [level]]))
+
+    def _too_large(self) -> Answer:
+        """Where products must do for the lower level, a program with its data again is out of reach."""
+        reason = "the lower level is too large to choose among its minimisers"
+        return Answer.without_point(InnerStatus.FAILED, self.model.y.size, reason)
 
     @property
     @remembered

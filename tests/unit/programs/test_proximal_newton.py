@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 import blomodel as bm
+from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
+from blomodel.model.minimisers import ChoiceAmongMinimisers
 from blomodel.programs.proximal_newton import ProximalProgram
 from blomodel.solvers.answer import InnerStatus
 
@@ -91,3 +93,15 @@ def test_a_hessian_whose_factor_would_fill_up_is_not_made():
     slope = A.T @ (A @ found - b) / 400  # the optimality conditions, by hand
     assert np.abs(slope).max() <= 0.1 + 1e-6
     np.testing.assert_allclose(slope[found != 0], -0.1 * np.sign(found[found != 0]), atol=1e-6)
+
+
+def test_no_choice_among_minimisers_is_stated_where_products_must_do(monkeypatch):
+    """A cone program with the data once more would take minutes, and no limit would end it."""
+    monkeypatch.setattr(limits, "HESSIAN_PRODUCTS", limits.Limit(5, "", ""))
+    problem, *_ = _lasso(has_weights=False)
+    model, at = problem.model, np.array([0.1])
+    assert model.has_dear_curvatures
+    monkeypatch.setattr(ChoiceAmongMinimisers, "_program", None)  # would state it
+    answer = model.lower_program.solve(at, np.zeros(0))
+    for ask in (model.optimistic_choice.solve, model.optimistic_choice.solve_by_level):
+        assert not ask(at, np.zeros(0), answer, slack=1e-6).has_point
