@@ -26,7 +26,7 @@ from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.study import without_kinks
 from blomodel.certification.surroundings import Place
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import gradient
+from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.compiler.tape import Tape
 from blomodel.errors import BlomodelError
 from blomodel.model.flat_lower import step_that_undoes, variation
@@ -111,13 +111,15 @@ def _direction(place: Place) -> tuple[Array, float] | None:
     basis, gap = _left_free([second.toarray(), in_y[presses], on_y])
     if basis is None or not basis.shape[1]:
         return None
-    parts = []
+    parts, point = [], np.concatenate([x, y])
     for summand in _slopes(model):
         own_slope = summand(x, y, p)
         if not np.all(np.isfinite(own_slope)):
             return None
         along = basis.T @ own_slope
-        along[np.abs(along) <= CANCELS / gap * (np.abs(basis).T @ np.abs(own_slope))] = 0.0
+        # A coefficient such as c + C x may cancel too, so its size is that of its terms.
+        terms = np.abs(own_slope) + abs(jacobian(summand, ("x", "y"), (x, y, p))) @ np.abs(point)
+        along[np.abs(along) <= CANCELS / gap * (np.abs(basis).T @ terms)] = 0.0
         parts.append(along)
     slopes = np.array([_sum_of_parts(column) for column in np.transpose(parts)])
     largest = float(np.abs(slopes).max())
