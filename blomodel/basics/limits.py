@@ -86,6 +86,11 @@ TIED_VARIABLES = Limit(
     "beyond it, the factor of a large sparse Hessian fills up: a free lower level is answered by "
     "products with it (a lasso with 12,500 features, a hundred in each sample: 1 s against minutes)",
 )
+FULL_FACTOR = Limit(
+    5000,
+    "lower variables",
+    "up to it, a factor that fills up takes seconds, and Clarabel's answers are exact",
+)
 FEW_LOOKS = Limit(
     10**8,
     "multiplications in f and g",

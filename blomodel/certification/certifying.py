@@ -206,10 +206,26 @@ def _with_own_answer(
     judged: Judged, checks: Checks, tolerance: float, deadline: Deadline
 ) -> Checks | None:
     """The same x with the lower level's own answer, where nothing speaks against that."""
-    if checks.lower.y is None:
+    if checks.lower.y is None or not _is_confirmed(judged, checks, tolerance):
         return None
     own = measure(judged, replace(checks.point, y=checks.lower.y), deadline, checks.lower)
     return None if objections(judged, own, tolerance) else own
+
+
+def _is_confirmed(judged: Judged, checks: Checks, tolerance: float) -> bool:
+    """Whether the lower level's own answer is one by its multipliers, whoever found both.
+
+    A solver's answer has no gap to itself, so that something else must speak for it.
+    """
+    model, p, lower, x = judged.model, judged.p, checks.lower, checks.point.x
+    if not lower.is_convex or lower.y is None or not model.has_smooth_kkt:
+        return False
+    if model.lower_program.is_for_products:
+        return True  # which has looked at the slope that is left
+    multipliers, y = model.split_duals(lower.duals), lower.y
+    left = np.abs(model.lower_stationarity(x, y, p, multipliers)) @ (1 + np.abs(y))
+    slack = np.abs(model.lower_in.values(x, y, p)) @ np.abs(multipliers[: len(model.lower_in)])
+    return bool(left + slack <= tolerance * gap_unit(model, x, y, p, lower.value))
 
 
 def _in_users_sense(judged: Judged, tolerated: Tolerated) -> tuple[float, float]:

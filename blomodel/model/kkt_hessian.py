@@ -66,8 +66,10 @@ class KktHessian:
     def matrix(self, x: np.ndarray, y: np.ndarray, p: np.ndarray, weights: KktWeights) -> sp.csc_array:
         """The Hessian in (x, y)."""
         rows = (x, y, p, self._of_rows(weights))
-        below = (x, y, p, np.concatenate(([1.0], weights.own)), weights.stationarity)
         total = jacobian(self._rows_gradient, ("x", "y"), rows)
+        if not weights.stationarity.size:  # multipliers in y: stationarity is among the rows
+            return sp.csc_array(total)
+        below = (x, y, p, np.concatenate(([1.0], weights.own)), weights.stationarity)
         return sp.csc_array(total + jacobian(self._stationarity_gradient, ("x", "y"), below))
 
     def product(

@@ -193,7 +193,7 @@ class Lagrangian:
         if not limits.HESSIAN_PRODUCTS.allows(self.terms.n_products * n):
             return True
         # Where each variable is tied to hundreds of others, a sparse factor is soon a full one.
-        is_large = not limits.DENSE_OPTIMALITY_SYSTEM.allows(n)
+        is_large = not limits.FULL_FACTOR.allows(n)
         fills_up = is_large and not limits.TIED_VARIABLES.allows(entries / max(n, 1))
         return fills_up or not limits.STUDIED_CURVATURES.allows(entries)
 

@@ -72,7 +72,8 @@ UNBOUNDED_SEEDS = [119, 599, 1118, 1438]
 @pytest.mark.parametrize("seed", UNBOUNDED_SEEDS)
 def test_unbounded_models_of_the_fuzzer(seed):
     sys.path.append(str(Path(__file__).parent.parent / "fuzz"))
-    from fuzz_models import draw_model, state
+    from fuzz_models import draw_model
+    from fuzz_states import state
 
     problem, _ = state(draw_model(seed))
     value = problem.solve(time_limit=60)
@@ -81,7 +82,8 @@ def test_unbounded_models_of_the_fuzzer(seed):
 
 def test_a_point_at_the_edge_of_lower_feasibility_gives_way_to_one_inside():
     sys.path.append(str(Path(__file__).parent.parent / "fuzz"))
-    from fuzz_models import draw_model, state
+    from fuzz_models import draw_model
+    from fuzz_states import state
 
     problem, _ = state(draw_model(1984))
     assert problem.solve(time_limit=60) == pytest.approx(4.58906, abs=1e-3)

@@ -199,10 +199,10 @@ def test_what_does_not_apply_says_why() -> None:
 def test_kinks_are_left_alone_where_the_answer_holds_multipliers_or_is_large() -> None:
     for_kinks = VariablesForKinks(unbounded(priced(0).chain.end))
     assert "multipliers" in for_kinks.obstacle(priced(0).chain.end)
-    x, y = cp.Variable(301, name="x"), cp.Variable(name="y")
-    lower = bm.Lower(cp.Minimize(cp.abs(y) + cp.square(y - x[0])), variables=[y])
-    large = bm.BilevelProblem(cp.Minimize(cp.sum_squares(x) + y), [], lower).chain.end
-    assert "300 variables" in VariablesForKinks(unbounded(large)).obstacle(large)
+    x, y = cp.Variable(name="x"), cp.Variable(301, name="y")
+    lower = bm.Lower(cp.Minimize(cp.norm1(y) + cp.sum_squares(y - x)), variables=[y])
+    large = bm.BilevelProblem(cp.Minimize(cp.square(x) + y[0]), [], lower).chain.end
+    assert "300 kinks and variables" in VariablesForKinks(unbounded(large)).obstacle(large)
 
 
 def test_parameters_take_part_in_what_goes_forth() -> None:
