@@ -87,9 +87,9 @@ TIED_VARIABLES = Limit(
     "products with it (a lasso with 12,500 features, a hundred in each sample: 1 s against minutes)",
 )
 FULL_FACTOR = Limit(
-    5000,
-    "lower variables",
-    "up to it, a factor that fills up takes seconds, and Clarabel's answers are exact",
+    3000,
+    "lower variables, with those that stand for kinks",
+    "up to it, a factor that fills up takes about a second, and Clarabel's answers are exact",
 )
 FEW_LOOKS = Limit(
     10**8,
