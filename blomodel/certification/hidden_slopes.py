@@ -1,46 +1,31 @@
 """Slopes of the lower objective that no tolerance sees, along directions in which it is flat otherwise.
 
 A lower level that is indifferent but for a slope of 1e-12 has one answer, at the end to which the slope
-leads, and every other y loses less than a solver can tell. Here the slope is not compared with g as a
-whole, but with what makes it up: along the directions in which g does not curve and no pressing row
-gives way, each summand of g either cancels to rounding or has a slope of its own. The first counts as
-zero, the others are added; so a slope is told from zero whatever the size of the rest of g.
+leads, and every other y loses less than a solver can tell. It counts unless x, which is known to a
+solver's accuracy only, has an x nearby at which the lower level is truly indifferent: such ties are
+often the best choices above, and there are often several of them at one x.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import cvxpy as cp
 import numpy as np
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.binary_operators import MulExpression, multiply
-from cvxpy.atoms.affine.sum import Sum
-from cvxpy.atoms.affine.unary_operators import NegExpression
-from scipy.optimize import linprog, nnls
+import scipy.sparse as sp
+from scipy.optimize import linprog
 
 from blomodel.basics import limits
-from blomodel.basics.memory import remembered
+from blomodel.certification.free_directions import RANK, TOUCHES, FreeDirections, free_directions
 from blomodel.certification.judged import Judged
 from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.study import without_kinks
 from blomodel.certification.surroundings import Place
-from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import gradient, jacobian
-from blomodel.compiler.tape import Tape
-from blomodel.errors import BlomodelError
-from blomodel.model.flat_lower import step_that_undoes, variation
-from blomodel.model.model import Model
+from blomodel.model.flat_lower import SNAPS, room_for_x
 
 Array = np.ndarray
-CANCELS = 1e-13  # share of a summand's slope that rounding leaves where it cancels
-ALIKE = 1e-6  # ratio of parts that may cancel one another
-ROUNDING = 1e-15  # rows of a matrix below this share of the largest are none
-RANK = 1e-10  # singular values below this share of the largest are zero
-PRESSES = 1e-7  # force of a row that presses, relative to what g varies by
-TOUCHES = 1e-7  # relative distance at which a row may hold y
-FALLS = 1e-6  # share of the largest slope that a direction must win
 HALVINGS = 30
+MOST = 1e3  # largest multiplier, in units of the slopes: dependent rows would have no largest one
+ROUNDS = 2  # steps to an exact tie: the first is exact but for rounding where g is linear in x
 
 
 @dataclass(frozen=True)
@@ -75,114 +60,91 @@ def find_hidden_slope(
     place, manifold = without_kinks(Place(model, p, x, y, duals))
     if manifold is not None:
         return None
-    found = _direction(place)
-    if found is None:
+    free = free_directions(place)
+    slopes = None if free is None else free.slopes(place)
+    found = None if free is None or slopes is None else free.steepest(slopes)
+    if free is None or slopes is None or found is None:
         return None
     direction, slope = found
     length = _length(place, direction)
     better = y + length * direction[: y.size]
-    if length == 0.0 or np.array_equal(better, y):
-        return None
-    there = step_that_undoes(model, x, y, better, p, tolerance, -length * slope)
-    if there is not None and _direction(without_kinks(Place(model, p, there, y, duals))[0]) is None:
+    if length == 0.0 or np.array_equal(better, y) or _has_tie_nearby(free, slopes, tolerance):
         return None
     return HiddenSlope(better, slope)
 
 
-def _direction(place: Place) -> tuple[Array, float] | None:
-    """The direction in the unit box along which the summands of g fall most, and the slope."""
-    model, x, y, p = place.model, place.x, place.y, place.p
-    rows, equal = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
-    in_y, on_y = rows.in_y.toarray(), equal.in_y.toarray()
-    size = 1 + np.abs(y)
-    sizes = np.abs(in_y) @ size
-    touches = -rows.value <= TOUCHES * np.maximum(sizes, np.abs(in_y).max(axis=1, initial=0.0))
-    slope = model.g_grad(x, y, p)[x.size :]
-    if not all(np.all(np.isfinite(part)) for part in (slope, in_y, on_y)):
+def _has_tie_nearby(free: FreeDirections, slopes: Array, tolerance: float) -> bool:
+    """Whether an x within the tolerance, which keeps the upper rows, leaves nothing to fall along."""
+    place = free.place
+    step = _step_to_a_tie(free, slopes, tolerance)
+    if step is None:
+        return False
+    there = replace(place, x=place.x + step.move)
+    for _ in range(ROUNDS):
+        left = free.slopes(there)
+        if left is None:
+            return False
+        there = replace(there, x=there.x + step.correction(left))
+    free_there = free_directions(there)
+    left = None if free_there is None else free_there.slopes(there)
+    return free_there is None or (left is not None and free_there.steepest(left) is None)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of x to where rows that touch balance the slopes, and which unknowns it leaves free."""
+
+    move: Array
+    in_x: Array  # how the slopes change with x
+    weak: Array  # how multipliers of touching rows change them
+    is_between: Array  # entries of x away from the ends of their step
+    is_pressed: Array  # touching rows with a multiplier
+
+    def correction(self, left: Array) -> Array:
+        """The smallest change of what is free that takes away the slopes that are left."""
+        columns = np.hstack([self.in_x[:, self.is_between], self.weak.T[:, self.is_pressed]])
+        sizes = np.abs(columns).max(axis=0, initial=0.0)
+        columns = columns[:, sizes > 0] / sizes[sizes > 0]
+        change = np.zeros(sizes.size)
+        change[sizes > 0] = np.linalg.lstsq(columns, -left, rcond=None)[0] / sizes[sizes > 0]
+        moved = np.zeros(self.move.size)
+        moved[self.is_between] = change[: int(self.is_between.sum())]
+        return moved
+
+
+def _step_to_a_tie(free: FreeDirections, slopes: Array, tolerance: float) -> _Step | None:
+    """The step that speaks most for y: with the largest multipliers of rows that only touch."""
+    place = free.place
+    model, n_weak = place.model, len(free.weak)
+    low, high = room_for_x(model, place.x, place.p, tolerance)
+    size = max(float(np.maximum(-low, high).max(initial=0.0)), 1e-300)
+    in_x = free.basis.T @ free.cross.toarray()
+    # Each equation in units of what can stand in it, multipliers in units of the largest of them.
+    units = np.maximum(np.abs(slopes), np.abs(in_x).max(axis=1, initial=0.0) * size)
+    is_held = units > 0
+    both = np.hstack([in_x * size, free.weak.T * units.max()])[is_held] / units[is_held, None]
+    upper, equal = (
+        rows.linearise(place.x, place.y, place.p) for rows in (model.upper_in, model.upper_eq)
+    )
+    nothing = sp.csr_array((upper.in_x.shape[0], n_weak)), sp.csr_array((equal.in_x.shape[0], n_weak))
+    found = linprog(
+        np.append(np.zeros(place.x.size), -np.ones(n_weak)),
+        A_ub=sp.csr_array(sp.hstack([upper.in_x, nothing[0]])),
+        b_ub=np.maximum(-upper.value, 0.0) / size,
+        A_eq=sp.csr_array(sp.vstack([both, sp.hstack([equal.in_x, nothing[1]])])),
+        b_eq=np.append(-slopes[is_held] / units[is_held], np.zeros(equal.in_x.shape[0])),
+        bounds=np.column_stack(
+            [np.append(low / size, np.zeros(n_weak)), np.append(high / size, np.full(n_weak, MOST))]
+        ),
+    )
+    if found.status != 0:
         return None
-    own = _fitting_multipliers(slope, np.where(touches[:, None], in_y, 0.0), on_y)
-    if place.multipliers.size != own.size:
-        return None
-    # What a solver leaves on rows, and what a y beside the answer wants of them, is not the same.
-    force = np.minimum(own, place.multipliers)[: len(touches)]
-    presses = touches & (force * sizes > PRESSES * variation(model, x, y, p))
-    own[: len(presses)][~presses] = 0.0
-    _, second = model.lower_hessian(x, y, p, own)
-    basis, gap = _left_free([second.toarray(), in_y[presses], on_y])
-    if basis is None or not basis.shape[1]:
-        return None
-    parts, point = [], np.concatenate([x, y])
-    for summand in _slopes(model):
-        own_slope = summand(x, y, p)
-        if not np.all(np.isfinite(own_slope)):
-            return None
-        along = basis.T @ own_slope
-        # A coefficient such as c + C x may cancel too, so its size is that of its terms.
-        terms = np.abs(own_slope) + abs(jacobian(summand, ("x", "y"), (x, y, p))) @ np.abs(point)
-        along[np.abs(along) <= CANCELS / gap * (np.abs(basis).T @ terms)] = 0.0
-        parts.append(along)
-    slopes = np.array([_sum_of_parts(column) for column in np.transpose(parts)])
-    largest = float(np.abs(slopes).max())
-    if largest == 0.0:
-        return None
-    weak = in_y[touches & ~presses] @ basis
-    norms = np.abs(weak).max(axis=1, initial=0.0)
-    weak = weak[norms > RANK] / norms[norms > RANK, None]
-    ends = np.vstack([weak, basis, -basis])
-    right = np.concatenate([np.zeros(len(weak)), np.ones(2 * len(basis))])
-    found = linprog(slopes / largest, A_ub=ends, b_ub=right, bounds=(None, None))
-    if found.status != 0 or not found.fun < -FALLS:
-        return None
-    return basis @ found.x, float(found.fun * largest)
-
-
-def _fitting_multipliers(slope: Array, in_y: Array, on_y: Array) -> Array:
-    """Multipliers of rows and equations that balance a slope as well as any do."""
-    columns = np.hstack([in_y.T, on_y.T, -on_y.T])
-    sizes = np.abs(columns).max(axis=0, initial=0.0)
-    unit = np.where(sizes > 0, sizes, 1.0)
-    steepest = float(np.abs(slope).max(initial=0.0))
-    if not columns.size or steepest == 0.0:
-        return np.zeros(len(in_y) + len(on_y))
-    try:
-        found = nnls(columns / unit, -slope / steepest)[0] * steepest / unit
-    except RuntimeError:  # too many iterations
-        return np.zeros(len(in_y) + len(on_y))
-    n, m = len(in_y), len(on_y)
-    return np.append(found[:n], found[n : n + m] - found[n + m :])
-
-
-def _sum_of_parts(parts: Array) -> float:
-    """The sum, where large parts that cancel to rounding leave what small ones add up to."""
-    rest = parts[parts != 0.0]
-    while rest.size:
-        sizes = np.abs(rest)
-        is_large = sizes >= ALIKE * sizes.max()
-        total = float(rest[is_large].sum())
-        if abs(total) > CANCELS * sizes[is_large].sum():
-            return total
-        rest = rest[~is_large]
-    return 0.0
-
-
-def _left_free(parts: list[Array]) -> tuple[Array | None, float]:
-    """A basis of what the rows of some matrices leave, and how clearly it is told from the rest."""
-    scaled = []
-    for part in parts:
-        if not np.all(np.isfinite(part)):
-            return None, 1.0
-        # Row by row: a large curvature must not make a small one elsewhere look like none.
-        of_rows = np.abs(part).max(axis=1, initial=0.0)
-        is_row = of_rows > ROUNDING * of_rows.max(initial=0.0)
-        scaled += [part[is_row] / of_rows[is_row, None]] if is_row.any() else []
-    n = parts[0].shape[1]
-    if not scaled:
-        return np.eye(n), 1.0
-    _, singular, vectors = np.linalg.svd(np.vstack(scaled))
-    rank = int((singular > RANK * singular.max()).sum())
-    basis = vectors[rank:].T
-    basis = np.where(np.abs(basis) > np.finfo(float).eps * 4, basis, 0.0)
-    return basis, float(singular[rank - 1] / singular[0])
+    move = found.x[: place.x.size] * size
+    is_between = np.ones(move.size, dtype=bool)
+    for end in (low, high):  # exactly on a bound, where the program's rounding leaves it beside
+        is_at_end = np.abs(move - end) <= SNAPS * size
+        move, is_between = np.where(is_at_end, end, move), is_between & ~is_at_end
+    return _Step(move, in_x, free.weak, is_between, found.x[place.x.size :] > 0)
 
 
 def _length(place: Place, direction: Array) -> float:
@@ -204,32 +166,3 @@ def _length(place: Place, direction: Array) -> float:
             return length
         length /= 2
     return 0.0
-
-
-@remembered
-def _slopes(model: Model) -> list[Tape]:
-    """The gradient in y of each summand of g."""
-    try:
-        return [gradient(lower([part], model.blocks), ("y",)) for part in _summands(model.g_expression)]
-    except BlomodelError:
-        return [gradient(model.g, ("y",))]
-
-
-def _summands(expression: cp.Expression, factor: float = 1.0) -> list[cp.Expression]:
-    """The terms of a sum, with numbers in front of brackets multiplied in."""
-    if isinstance(expression, AddExpression):
-        return [part for arg in expression.args for part in _summands(arg, factor)]
-    if isinstance(expression, NegExpression):
-        return _summands(expression.args[0], -factor)
-    if isinstance(expression, MulExpression | multiply):
-        first, second = expression.args
-        # A constant of shape (1,) changes the shape of what it is multiplied with.
-        if first.ndim == 0 and first.is_constant() and not first.parameters():
-            return _summands(second, factor * float(first.value))
-        if second.ndim == 0 and second.is_constant() and not second.parameters():
-            return _summands(first, factor * float(second.value))
-    if isinstance(expression, Sum) and isinstance(expression.args[0], AddExpression):
-        parts = expression.args[0].args
-        if all(part.shape == expression.args[0].shape for part in parts):
-            return [whole for part in parts for whole in _summands(cp.sum(part), factor)]
-    return [factor * expression]

@@ -125,15 +125,12 @@ def step_that_undoes(
     slope = model.g_grad(x, y, p)[:n_x] - model.g_grad(x, better, p)[:n_x]
     if not n_x or not np.all(np.isfinite(slope)) or not slope.any():
         return None
-    low, high = model.bounds(p)
-    step = np.where(model.integer_x, 0.0, tolerance * (1 + np.abs(x)))
-    ends = np.maximum(low - x, -step), np.minimum(high - x, step)
-    ends = np.minimum(ends[0], 0.0), np.maximum(ends[1], 0.0)
+    ends = room_for_x(model, x, p, tolerance)
     if slope @ np.where(slope > 0, *ends) > -MEETS * loss:
         return None
     rows, equal = model.upper_in.linearise(x, y, p), model.upper_eq.linearise(x, y, p)
     unit = float(np.abs(slope).max())
-    size = max(float(step.max()), 1e-300)
+    size = max(float(np.maximum(-ends[0], ends[1]).max()), 1e-300)
     found = linprog(
         slope / unit,
         A_ub=sp.csr_array(rows.in_x) if rows.in_x.shape[0] else None,
@@ -148,3 +145,10 @@ def step_that_undoes(
     for end in ends:  # exactly on a bound, where the program's rounding leaves it beside
         move = np.where(np.abs(move - end) <= SNAPS * size, end, move)
     return np.asarray(x + move)
+
+
+def room_for_x(model: Model, x: Array, p: Array, tolerance: float) -> tuple[Array, Array]:
+    """The least and the largest step of each entry of x within the tolerance and its bounds."""
+    low, high = model.bounds(p)
+    step = np.where(model.integer_x, 0.0, tolerance * (1 + np.abs(x)))
+    return np.minimum(np.maximum(low - x, -step), 0.0), np.maximum(np.minimum(high - x, step), 0.0)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification.hidden_slopes import _summands, find_hidden_slope
+from blomodel.certification.free_directions import _summands
+from blomodel.certification.hidden_slopes import find_hidden_slope
 from blomodel.certification.judged import Judged
 from blomodel.certification.lower_check import check_lower
 from blomodel.declare.point import Point
@@ -90,6 +91,35 @@ def test_a_tie_is_undone_by_a_step_of_x_but_not_beyond_its_bound():
     problem = bm.BilevelProblem(cp.Minimize(-y), [x >= 0, x <= 1], tie)
     assert slope_at(problem, 4e-11, [1.0]) is not None
     assert problem.solve() == pytest.approx(0.0, abs=1e-6) or problem.status not in STRONG
+
+
+def several_ties(n_followers, further=0.0):
+    """Customers who are all indifferent at one pair of prices; they buy one of three at the most."""
+    rng = np.random.default_rng(0)
+    price, at = cp.Variable(2, name="price"), np.array([1.3, 2.7])
+    followers, sales = [], 0
+    for number in range(n_followers):
+        weights = rng.uniform(0.5, 2.0, (3, 2))
+        buys = cp.Variable(3, name=f"buys{number}", nonneg=True)
+        cost = (weights @ price - weights @ at) @ buys + further * buys[0]
+        followers.append(bm.Lower(cp.Minimize(cost), [cp.sum(buys) <= 1], variables=[buys]))
+        sales = sales + cp.sum(weights @ price) / 6 * cp.sum(buys)
+    return bm.BilevelProblem(cp.Maximize(sales), [price >= 0, price <= 9], followers), at
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-13, 1e-10, 1e-8])
+def test_several_ties_at_one_x_are_undone_by_one_step(error):
+    problem, at = several_ties(8)
+    x = at + error * np.array([1.0, -0.6])
+    y = np.tile([0.2, 0.5, 0.3], 8)
+    assert slope_at(problem, x, y) is None
+
+
+@pytest.mark.parametrize("further", [1e-9, 1e-12])
+def test_a_slope_beside_several_ties_is_found(further):
+    problem, at = several_ties(8, further)
+    found = slope_at(problem, at, np.tile([1.0, 0.0, 0.0], 8))
+    assert found is not None and found.slope < 0
 
 
 def test_summands_add_up():
