@@ -192,26 +192,26 @@ def _kernel(matrix: Array) -> tuple[Array, float]:
 def _slopes(model: Model) -> list[Tape]:
     """The gradient in y of each summand of g."""
     try:
-        return [gradient(lower([part], model.blocks), ("y",)) for part in _summands(model.g_expression)]
+        return [gradient(lower([part], model.blocks), ("y",)) for part in summands(model.g_expression)]
     except BlomodelError:
         return [gradient(model.g, ("y",))]
 
 
-def _summands(expression: cp.Expression, factor: float = 1.0) -> list[cp.Expression]:
+def summands(expression: cp.Expression, factor: float = 1.0) -> list[cp.Expression]:
     """The terms of a sum, with numbers in front of brackets multiplied in."""
     if isinstance(expression, AddExpression):
-        return [part for arg in expression.args for part in _summands(arg, factor)]
+        return [part for arg in expression.args for part in summands(arg, factor)]
     if isinstance(expression, NegExpression):
-        return _summands(expression.args[0], -factor)
+        return summands(expression.args[0], -factor)
     if isinstance(expression, MulExpression | multiply):
         first, second = expression.args
         # A constant of shape (1,) changes the shape of what it is multiplied with.
         if first.ndim == 0 and first.is_constant() and not first.parameters():
-            return _summands(second, factor * float(first.value))
+            return summands(second, factor * float(first.value))
         if second.ndim == 0 and second.is_constant() and not second.parameters():
-            return _summands(first, factor * float(second.value))
+            return summands(first, factor * float(second.value))
     if isinstance(expression, Sum) and isinstance(expression.args[0], AddExpression):
         parts = expression.args[0].args
         if all(part.shape == expression.args[0].shape for part in parts):
-            return [whole for part in parts for whole in _summands(cp.sum(part), factor)]
+            return [whole for part in parts for whole in summands(cp.sum(part), factor)]
     return [factor * expression]

@@ -24,13 +24,14 @@ from blomodel.basics.kept_values import kept_values
 from blomodel.basics.troubles import count_trouble
 from blomodel.certification.dual_check import bound_by_duality
 from blomodel.certification.late import unless_late
+from blomodel.certification.slope_check import largest_loss
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.model.flat_lower import variation
 from blomodel.model.global_lower import GlobalLower
 from blomodel.programs.by_cvxpy import solve_by_cvxpy
-from blomodel.solvers.answer import InnerStatus
+from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.clarabel import tolerance_options
 
@@ -163,10 +164,9 @@ def _search_lower(
                 lambda: GlobalLower(model).confirm(x, p, local, deadline), (local, False), deadline
             )
             by = "SCIP's branch and bound" if is_proven else f"{answer.solver or by}, not a proof"
-    elif is_proven and model.lower_program.is_large_and_smooth:
-        by = "Newton's method; convex by cvxpy's rules"
-    elif is_proven and model.lower_program.is_for_products:
-        by = "proximal and Newton steps; convex by cvxpy's rules, accuracy estimated from the slope left"
+    elif is_proven and model.lower_program.is_for_products and answer.status.has_point:
+        by, loss = _by_products(model, p, x, answer)
+        answer = replace(answer, value=answer.value - loss)
     elif is_proven and model.lower_program.kind == "conic":
         by = f"{(answer.solver or 'clarabel').capitalize()} on the compiled lower level"
     elif not is_proven:
@@ -176,6 +176,17 @@ def _search_lower(
     return LowerCheck(
         answer.status, answer.value, found, answer.duals, by, is_proven, answer.reason, is_convex
     )
+
+
+def _by_products(model: Model, p: np.ndarray, x: np.ndarray, answer: Answer) -> tuple[str, float]:
+    """Who found an answer by products with the Hessian, and how much of its value is not proven."""
+    is_smooth = model.lower_program.is_large_and_smooth
+    by = "Newton's method" if is_smooth else "proximal and Newton steps"
+    loss = largest_loss(model, p, x, answer)
+    # A bound of no use, as where a square has a tiny weight, is none.
+    if loss is None or loss > TOLERANCES[-1] * (1 + abs(answer.value)):
+        return f"{by}; convex by cvxpy's rules, accuracy estimated from the slope left", 0.0
+    return f"{by}; convex by cvxpy's rules, accuracy proven by the slope left", loss
 
 
 def _solve_by_cvxpy(

@@ -298,6 +298,16 @@ class ParametricProgram:
         """Whether it is too large for matrices of second derivatives: products with them must do."""
         return self.is_large_and_smooth or isinstance(self._program, ProximalProgram)
 
+    def slope_left(
+        self, x: np.ndarray, p: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The slope at an answer found by products, and the weights of entries' sizes; else None."""
+        if isinstance(self._program, ProximalProgram):
+            return self._program.slope_left(x, p, y)
+        if not self.is_large_and_smooth or self._is_lifted:
+            return None
+        return self.lagrangian.terms_grad_y(x, y, p, np.ones(1)), np.zeros(y.size)
+
     @property
     def has_moving_hessian(self) -> bool:
         """Whether it is quadratic in y with a Hessian that depends on x."""

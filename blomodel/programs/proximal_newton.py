@@ -143,6 +143,13 @@ class ProximalProgram:
         pressed = np.abs(first[: self.n_y][~held]) <= (1 - STRICT) * descent.sizes[~held]
         return Adjoint(gradient, bool(pressed.all()))
 
+    def slope_left(self, x: np.ndarray, p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest subgradient at y, and the weight of each entry's size."""
+        descent = _Descent(self, x, p, np.ones(1), NEVER)
+        slope = descent.slope(y)
+        np.add.at(descent.sizes, self.places, slope[self.n_y :])
+        return descent.subgradient(y, slope[: self.n_y]), descent.sizes
+
     def curvatures_of_moves(
         self, x: np.ndarray, p: np.ndarray, lifted: np.ndarray
     ) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification.free_directions import _summands
+from blomodel.certification.free_directions import summands
 from blomodel.certification.hidden_slopes import find_hidden_slope
 from blomodel.certification.judged import Judged
 from blomodel.certification.lower_check import check_lower
@@ -122,10 +122,10 @@ def test_a_slope_beside_several_ties_is_found(further):
     assert found is not None and found.slope < 0
 
 
-def test_summands_add_up():
+def testsummands_add_up():
     y = cp.Variable(3)
     g = 2.0 * (cp.sum_squares(y) - 0.5 * (cp.sum(y - 1.0) + 3 * cp.sum(y + y))) + 1e-9 * y[0]
-    parts = _summands(g)
+    parts = summands(g)
     y.value = np.array([0.3, -1.2, 2.5])
     assert len(parts) >= 4
     assert sum(float(part.value) for part in parts) == pytest.approx(float(g.value), rel=1e-12)
