@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.interrupts import Interrupts
 from blomodel.declare.followers import Lower
 from blomodel.studies.answering import AnsweringProblem
@@ -289,7 +290,7 @@ class BilevelProblem(AnsweringProblem):
                 resumed=resumed,
                 **arguments,
             )
-            set_upper_duals(self)
+            set_upper_duals(self, NEVER if limit is None else Deadline(began + limit))
             return value
 
     def plot(

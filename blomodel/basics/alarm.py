@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from blomodel.basics.deadline import Deadline
+from blomodel.basics.deadline import Deadline, end_of_work
 
 Result = TypeVar("Result")
 
@@ -79,9 +79,15 @@ class OutOfTime(Disturbance, BaseException):
 
 
 def in_time(work: Callable[[], Result], deadline: Deadline, grace: float = 0.0) -> Result | None:
-    """What the work brings; None where it does not end in time, and is left in the middle."""
+    """What the work brings; None where it does not end in time, and is left in the middle.
+
+    The end of the work that it is a part of counts too, without grace, so that parts do not add theirs.
+    """
+    latest = min(Deadline(deadline.at + grace), end_of_work())
+    if latest.is_over:
+        return None
     try:
-        with alarm(deadline, OutOfTime, grace):
+        with alarm(latest, OutOfTime):
             return work()
     except OutOfTime:
         return None

@@ -7,6 +7,7 @@ iterations are no limits of this kind; they stand beside the algorithm they belo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -31,6 +32,10 @@ class Limit:
     def allows(self, size: float) -> bool:
         """Whether a size is within the limit."""
         return size <= self.value
+
+    def doublings(self, size: float) -> int:
+        """How often the limit must be doubled until a size is within it."""
+        return math.ceil(math.log2(max(1.0, size / self.value)))
 
     def __str__(self) -> str:
         return f"{self.value:,} {self.unit}"
@@ -135,7 +140,8 @@ RELAXED_LAST = Limit(
 RESCUE_UNKNOWNS = Limit(
     60,
     "unknowns of the KKT conditions",
-    "beyond it, the nonlinear programs of value-cuts take too long for a last resort",
+    "up to it, value-cuts are tried at the first level; beyond, a level later for each doubling, as "
+    "their nonlinear programs take long, unless nothing else has found a point",
 )
 EVERY_SEARCH = Limit(
     30,
@@ -164,7 +170,8 @@ THREE_STARTS = Limit(
 CONE_PROGRAM_VARIABLES = Limit(
     100,
     "lower variables",
-    "beyond it, a cone program takes so long that few are solved: fewer starts, no polish",
+    "beyond it, a cone program takes so long that few are solved: fewer starts, and the reduced penalty "
+    "from the end a level later for each doubling",
 )
 HALTON_SEQUENCE = Limit(
     1000,
@@ -349,6 +356,11 @@ DENSE_PIECE = Limit(
 COMPACT_MATRIX = Limit(
     100_000, "entries", "up to it, a matrix is kept dense, whose products have less overhead"
 )
+UNWATCHED_ITERATIONS = Limit(
+    30_000,
+    "numbers that an iteration factorises",
+    "beyond it, Clarabel begins no iteration that would end after a time limit; others take no time",
+)
 FIRST_FACTORISATION = Limit(
     299, "variables", "beyond it, Clarabel factorises convex programs with faer, which then beats qdldl"
 )
@@ -440,8 +452,9 @@ PIECES_ONE_BY_ONE = Limit(
 )
 FIXED_MULTIPLIERS = Limit(
     200,
-    "active rows",
-    "beyond it, rows that press with each of several lower multipliers are not looked for one by one",
+    "linear programs",
+    "beyond it, rows that press with each of several lower multipliers are no longer looked for one by "
+    "one: those that are left count as pairs, of which the test on pieces tries both sides",
 )
 ASKED_AGAIN = Limit(
     2000,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blomodel.basics.deadline import Deadline
+from blomodel.basics.alarm import in_time
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.certification.best_responses import best_response_gaps
 from blomodel.certification.judged import Judged, Violation
@@ -94,7 +95,7 @@ def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[
         return ["the lower objective improves without limit at this x"]
     if lower.y is None:
         about = f": {lower.reason}" if lower.reason else ""
-        advice = rescaling_advice(judged.model, judged.p)
+        advice = in_time(lambda: rescaling_advice(judged.model, judged.p), NEVER)
         about += f"; {advice}" if advice else ""
         return [f"the lower level's optimal value at this x could not be computed{about}"]
     if not checks.gap <= tolerance:

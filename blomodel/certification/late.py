@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from blomodel.basics.alarm import Disturbance, alarm
-from blomodel.basics.deadline import Deadline, ending
+from blomodel.basics.deadline import Deadline, end_of_work, ending
 
 T = TypeVar("T")
 Instead = TypeVar("Instead")
@@ -31,9 +31,10 @@ def unless_late(
     >>> unless_late(lambda: sum(range(10**9)), 2, Deadline.after(-1)) == 2  # it is not begun
     True
     """
-    if deadline.remaining < -grace:
+    # Parts within parts do not add their grace: the end of the whole counts for all of them.
+    latest = min(Deadline(deadline.at + grace), end_of_work())
+    if latest.is_over:
         return instead
-    latest = Deadline(deadline.at + grace)
     try:
         with ending(latest), alarm(latest, _TooLate):
             return work()

@@ -19,7 +19,7 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics import limits
 from blomodel.basics.alarm import in_time
 from blomodel.basics.arrays import dense
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.troubles import count_trouble
 from blomodel.certification.dual_check import bound_by_duality
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
 WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that is believed
+SHARE = 0.7  # of the time that is left; the rest is for the compiled lower level, if need be
 SHORTEST = 0.2  # seconds that a solve gets at the end of a time limit
 TOLERANCES = (1e-10, 1e-8)  # asked for in turn: large cone programs do not reach the first
 SIMPLEX_TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
@@ -95,13 +96,15 @@ def check_lower(
             by = "weak duality with cvxpy's values"
             return LowerCheck(InnerStatus.OPTIMAL, bound.value, bound.y, bound.duals, by)
         # To state a large program to the solver takes long too, and the compiled one is there already.
-        end = deadline if not deadline.is_over else Deadline.after(0.0)
+        end = max(deadline, Deadline.after(0.0))
+        latest = Deadline(end.at + SHORTEST)  # for all of them together
+        latest = latest.earlier(SHARE * min(latest, end_of_work()).remaining)
         is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
         is_large_lp = not limits.INTERIOR_POINT_CHECK.allows(model.lower_size) and lower.is_lp()
         solved = None
         for solver in (cp.HIGHS, cp.CLARABEL) if is_large_lp else (cp.CLARABEL,):
-            ask = partial(_solve_by_cvxpy, lower, stated.levels.y, y, is_bounded, end, solver)
-            solved = solved or in_time(ask, end, SHORTEST)
+            ask = partial(_solve_by_cvxpy, lower, stated.levels.y, y, is_bounded, latest, solver)
+            solved = solved or in_time(ask, latest)
         if solved is not None:
             duals = [dual / factor for dual in solved.duals]
             return replace(solved, value=solved.value / factor, duals=duals)
@@ -230,7 +233,7 @@ def _has_settled(
     if solver == cp.HIGHS:
         options = dict.fromkeys(SIMPLEX_TOLERANCES, tolerance)
     if not deadline.is_never:
-        options["time_limit"] = max(deadline.remaining, SHORTEST)
+        options["time_limit"] = max(deadline.remaining, 1e-3)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solve is noticed by its status

@@ -6,6 +6,7 @@ from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
+EACH_ENTRY = 1e-6  # seconds for each number in the lower rows, which cvxpy copies several times
 LOCAL = 2e-4  # the same for the tests of the neighbourhood
 PRODUCT = 1e-9  # seconds for each multiplication in f and g
 LOOKS = 10  # evaluations of f and g, and of their slopes
@@ -29,7 +30,9 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
     if not model.is_convex_below:
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
     size = model.x.size + model.lower_size
-    work = OVERHEAD + EACH * size + local_seconds(model) + LOOKS * _evaluation(model)
+    entries = sum(rows.tape.n_products for rows in (model.lower_in, model.lower_eq) if rows.tape)
+    stated = OVERHEAD + EACH * size + EACH_ENTRY * entries
+    work = stated + local_seconds(model) + LOOKS * _evaluation(model)
     solves = SOLVES + 1 if model.has_dear_curvatures else SOLVES
     return work * min(max(load, 1.0), 5.0) + solves * lower_seconds
 

@@ -95,18 +95,24 @@ def _always_pressing(
 ) -> np.ndarray | None:
     """Which active rows press with each of the multipliers; None where these are not found."""
     always = np.zeros(n_active, dtype=bool)
-    if not limits.FIXED_MULTIPLIERS.allows(n_active):
-        return always
+    is_open = np.ones(n_active, dtype=bool)  # whether each of the multipliers seen so far presses
+    asked = 0
     n = gradients.shape[0]
     bounds = [(0, None)] * n_active + [(None, None)] * (n - n_active)
     size = 1 + np.abs(slope).max(initial=0.0)
     for k in range(n_active):
+        if not is_open[k]:
+            continue
         if deadline.is_over:
             return None
+        asked += 1
+        if not limits.FIXED_MULTIPLIERS.allows(asked):
+            break
         cost = np.zeros(n)
         cost[k] = 1.0
         least = linprog(cost, A_eq=gradients.T, b_eq=-slope, bounds=bounds, method="highs")
         if least.status != 0:
             return always
         always[k] = bool(least.fun > SURE * size)
+        is_open &= least.x[:n_active] > SURE * size
     return always

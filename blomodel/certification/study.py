@@ -22,6 +22,7 @@ APART = 1e-2  # relative distance at which two lower answers count as different
 LEFT_OVER = 1e-9  # violation that solvers leave in their best answers
 ROUNDING = 1e-13  # relative; differences of g below this say nothing
 SAME = 1e-6  # relative distance at which two solvers' answers are one
+TRIED = 0.3  # share of the time that the local tests may need with which they are begun: many need less
 GRACE = 0.15  # seconds that the local tests may take beyond a time limit
 
 
@@ -37,7 +38,7 @@ def study(
         reason = f"second derivatives of the lower level, about {model.n_curvatures:.1g}, are too many"
         return None, LocalFacts(None, False, f"{reason} for the tests of the neighbourhood, {obstacle}")
     too_late = LocalFacts(None, False, "the time limit left no time for the test on pieces")
-    if max(deadline.remaining, 0.0) + GRACE < local_seconds(model):
+    if max(deadline.remaining, 0.0) + GRACE < TRIED * local_seconds(model):
         return None, too_late
     latest = max(deadline, Deadline.after(GRACE))
     return unless_late(lambda: _study(judged, x, y, lower, latest), (None, too_late), latest, grace=0.0)

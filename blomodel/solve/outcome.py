@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import Deadline
+from blomodel.basics.deadline import Deadline, end_of_work
 from blomodel.certification.bounds import Bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.certifying import certify_point
@@ -117,7 +117,8 @@ def _claim(
         unless_late(partial(_look_where_it_stood, run, deadline), None, deadline)
     if not run.candidates:
         probes = PROBES_IN_HASTE if is_interrupted() else PROBES
-        latest = max(deadline, Deadline.after(LAST_CHANCE))
+        # A point that is found needs a certificate too.
+        latest = max(deadline, Deadline.after(LAST_CHANCE)).earlier(end_of_work().remaining / 2)
         probe = partial(probe_lower_level, run, deadline, probes)
         unless_late(probe, None, latest, grace=0.0)
         if not run.candidates and deadline.is_over:
@@ -367,14 +368,16 @@ def _without_answer(
     problem: BilevelProblem, run: Run, best: Best, deadline: Deadline, is_explained: bool
 ) -> Outcome:
     reason = None
-    if is_explained and not deadline.is_over:
+    tried = {status for _, status in run.tried}
+    # Where a limit was too short for one lower answer it is so for the programs of an explanation too.
+    is_in_haste = run.stopped_by == "time limit" and tried <= {InnerStatus.FAILED}
+    if is_explained and not is_in_haste and not deadline.is_over:
         within = deadline.earlier(LONGEST_EXPLANATION)
         reason = unless_late(partial(explain_relaxation, problem, within), None, deadline)
     if reason is not None:
         is_below = reason.kind == "lower infeasible"
         status = Status.LOWER_INFEASIBLE if is_below else Status.INFEASIBLE
         return Outcome(status, None, None, "", reason)
-    tried = {status for _, status in run.tried}
     if tried and tried <= {InnerStatus.INFEASIBLE, InnerStatus.UNBOUNDED}:
         return _without_lower_answer(problem, run, deadline)
     # A method that was stopped has not failed, so that there is nothing to explain.
@@ -393,7 +396,7 @@ def _without_answer(
                 return Outcome(certificate.claim, certificate, point, run.candidates[-1].source)
     if run.is_infeasible or (reason is not None and reason.is_proven):
         return Outcome(Status.INFEASIBLE, None, None, "", reason)
-    if InnerStatus.FAILED in tried:
+    if InnerStatus.FAILED in tried and not is_in_haste:
         advice = rescaling_advice(run.model, run.p)
         run.note("the lower level could not be solved at every x" + (f"; {advice}" if advice else ""))
     return Outcome(Status.FAILED, *best, reason)

@@ -15,7 +15,6 @@ from blomodel.basics.deadline import NEVER, Deadline, ending
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
 from blomodel.basics.troubles import answers_and_troubles
-from blomodel.certification.reserve import certificate_reserve
 from blomodel.declare.point import Point
 from blomodel.errors import LowerLevelError
 from blomodel.methods.requirements.verdicts import check_method
@@ -31,6 +30,15 @@ from blomodel.methods.search.fall import LookOut
 from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Best, Outcome, settle
+from blomodel.solve.time_left import (
+    GRACE,
+    ROUNDS,
+    TimeIsOver,
+    better_outcome,
+    end_of_certificate,
+    keep_time,
+    time_for_more,
+)
 from blomodel.solvers.choice import SolverChoice, asking
 from blomodel.status import Status
 
@@ -38,21 +46,8 @@ if TYPE_CHECKING:
     from blomodel.problem import BilevelProblem
     from blomodel.solve.progress import Progress
 
-FIRST_SHARE = 0.2  # of a time limit, for the lower answer at the first x
-FIRST_SOURCE = "not the method: the library's lower answer at the first x"
-LONGEST_FIRST = 0.5  # of a time limit, after which that answer is given up
-AT_LEAST = 0.2  # seconds for it in any case
-RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate
 COMPILE_GRACE = 0.15  # seconds after a limit that compiling may take: small models need no more
 PATIENCE = 5.0  # seconds that the certificate may take after Ctrl-C
-GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
-
-
-class TimeIsOver(StopRun):
-    """Raised in a method that does not notice that its time is over."""
-
-    def __init__(self) -> None:
-        super().__init__("time limit")
 
 
 def solve_problem(
@@ -144,25 +139,36 @@ def solve_problem(
         if resumed is not None:
             take_up(run, resumed)
         load = (time.perf_counter() - began) / max(time.process_time() - used, 1e-3)
-        _run_to_the_end(chosen, run, interrupts, load)
+        _run_to_the_end(chosen, run, interrupts, (began, load))
+        is_auto = method == "auto"
+
+        def settled() -> tuple[Outcome, float]:
+            solved = time.perf_counter()
+            given = {"deadline": limit, "began": began, "is_explained": is_explained, "goes_on": is_auto}
+            outcome = _settle(problem, run, interrupts, **given)
+            return outcome, time.perf_counter() - solved
+
+        outcome, seconds = settled()
+        certify_time = seconds
+        for _ in range(ROUNDS if is_auto else 0):
+            if not time_for_more(run, outcome, limit, began, seconds):
+                break
+            best, bound = run.best(), run.bound
+            _run_to_the_end(chosen, run, interrupts)
+            if run.best() is best and run.bound == bound:
+                break
+            again, seconds = settled()
+            certify_time += seconds
+            outcome = better_outcome(problem.sign, outcome, again)
         listener.end(run)
-        solved = time.perf_counter()
-        outcome = _settle(
-            problem,
-            run,
-            interrupts,
-            deadline=limit,
-            is_explained=is_explained,
-            goes_on=method == "auto",
-        )
-    certified = time.perf_counter()
+    total = time.perf_counter() - began
     value = _record(problem, outcome)
     problem.solution = Solution(
         method=method,
         value=value,
         compile_time=compiled - began,
-        solve_time=solved - compiled,
-        certify_time=certified - solved,
+        solve_time=total - (compiled - began) - certify_time,
+        certify_time=certify_time,
         settings=stated_settings,
         **_findings(problem, run, outcome),
     )
@@ -193,8 +199,13 @@ def _log_outcome(solution: Solution) -> None:
     log(logging.WARNING, "%s: %s. problem.explain() tells more.", solution.status, reason)
 
 
-def _run_to_the_end(method: Any, run: Run, interrupts: Interrupts, load: float) -> None:
-    """Let the method run until it ends, meets a limit or is interrupted; see ``_keep_time``."""
+def _run_to_the_end(
+    method: Any, run: Run, interrupts: Interrupts, first: tuple[float, float] | None = None
+) -> None:
+    """Let the method run until it ends, meets a limit or is interrupted.
+
+    ``first``: when the limit began, and the load, for ``keep_time``; None where that has been done.
+    """
     low, high = run.model.bounds(run.p)
     if np.any(low - high > run.tolerance * (1 + np.abs(high))):
         run.is_infeasible = True
@@ -202,8 +213,8 @@ def _run_to_the_end(method: Any, run: Run, interrupts: Interrupts, load: float) 
         return
     try:
         with interrupts.open():
-            if not run.deadline.is_never:
-                _keep_time(run, load)
+            if first is not None and not run.deadline.is_never:
+                keep_time(run, *first)
             grace = GRACE * (1 + (run.time_limit or 0.0))
             with ending(run.deadline), alarm(run.deadline, TimeIsOver, grace):
                 method.run(run)
@@ -223,13 +234,14 @@ def _settle(
     interrupts: Interrupts,
     *,
     deadline: Deadline,
+    began: float,
     is_explained: bool,
     goes_on: bool,
 ) -> Outcome:
     """Certify what was found. Ctrl-C ends what takes long, and keeps what is known by then."""
     known: list[Best] = []
     try:
-        with interrupts.patience(PATIENCE):
+        with interrupts.patience(PATIENCE), ending(end_of_certificate(deadline, began)):
             return settle(
                 problem,
                 run,
@@ -294,30 +306,6 @@ def _stated(choice: SolverChoice) -> dict[str, Any]:
     if choice.name is None:
         return {}
     return {"solver": choice.name} | ({"solver_opts": dict(choice.options)} if choice.options else {})
-
-
-def _keep_time(run: Run, load: float) -> None:
-    """Leave a point for the case that the method finds none in time, and time to certify one.
-
-    ``load`` is the time that passes for each second of work, on a machine that others use too.
-    """
-    model, whole = run.model, run.deadline
-    run.deadline = whole.earlier(FIRST_SHARE * whole.remaining)
-    x = run.start[0] if run.start is not None else np.clip(0.0, *model.bounds(run.p))
-    near = np.zeros(model.y.size)
-    began = time.perf_counter()
-    # The certificate asks once more; but where the machine is busy one answer is worth all the time.
-    latest = whole.earlier(max(LONGEST_FIRST * whole.remaining, AT_LEAST))
-    try:
-        with ending(latest), alarm(latest, TimeIsOver, GRACE):
-            answer, _ = run.solve_lower(x, near)
-            run.tried.append((x, answer.status))
-            if answer.status.has_point:
-                run.propose(x, answer.y, FIRST_SOURCE, answer)
-    except TimeIsOver:
-        run.note("the lower level takes so long that the time limit leaves room for one answer at most")
-    reserve = certificate_reserve(model, time.perf_counter() - began, load)
-    run.deadline = whole.keeping(min(reserve, RESERVE_SHARE * (whole.at - run.began)))
 
 
 def _start(problem: BilevelProblem, warm_start: bool) -> tuple[np.ndarray, np.ndarray | None] | None:

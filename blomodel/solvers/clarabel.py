@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -9,8 +10,9 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from blomodel.basics.alarm import Disturbance
-from blomodel.basics.deadline import end_of_work
+from blomodel.basics import limits
+from blomodel.basics.alarm import Disturbance, enter_shelter, leave_shelter
+from blomodel.basics.deadline import Deadline, end_of_work
 from blomodel.errors import SolverError
 from blomodel.solvers.answer import Answer, InnerStatus, no_value
 from blomodel.solvers.question import Cone, ConeKind, ConicQuestion, ProblemClass, QuadraticQuestion
@@ -28,6 +30,7 @@ STATUS = {
 # problem's conditioning allows can lose a good point on the way, or the sight of infeasibility.
 _TOLERANCES = (1e-11, 1e-9, 1e-7)
 _USELESS = 1e-5  # residuals above this make a point worthless here
+_OUT_OF_TIME = ("MaxTime", "CallbackTerminated")
 _PROVISIONAL = ("AlmostPrimalInfeasible", "AlmostDualInfeasible")
 
 # An almost-solved answer is still useful here when it is much better than Clarabel's default.
@@ -122,6 +125,7 @@ class Clarabel(InnerSolver):
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
         self._solver: Any = None
+        self._least = 0.0  # seconds that it took to begin, and for a first iteration
 
     def solve(self, question: ConicQuestion | QuadraticQuestion) -> Answer:
         """Minimise, at several tolerances if need be."""
@@ -141,7 +145,7 @@ class Clarabel(InnerSolver):
                 answer.status = InnerStatus.INACCURATE
             if best is None or _rank(answer) < _rank(best):
                 best = answer
-            if _is_settled(best, question.accuracy):
+            if _is_settled(best, question.accuracy) or answer.reason in _OUT_OF_TIME:
                 break
         assert best is not None
         best.iterations = spent
@@ -170,6 +174,8 @@ class Clarabel(InnerSolver):
         return answer
 
     def _attempt(self, question: ConicQuestion, tolerance: float, reuse: bool) -> Answer:
+        if min(question.deadline, end_of_work()).remaining <= self._least:
+            return _failure(question, _OUT_OF_TIME[0])
         # Presolve removes rows without a bound (b infinite), which an update could not bring back.
         updatable = reuse and bool(np.isfinite(question.b).all())
         try:
@@ -202,15 +208,21 @@ class Clarabel(InnerSolver):
     def _run(self, question: ConicQuestion, tolerance: float, updatable: bool) -> Any:
         solver, P, q, A, b = self._solver, question.P, question.q, question.A, question.b
         chosen = settings(tolerance, _LENIENT, _UPDATABLE if updatable else {}, self.options)
-        remaining = min(question.deadline, end_of_work()).remaining
-        chosen.time_limit = max(min(chosen.time_limit, remaining), 0.0)
+        end, began = min(question.deadline, end_of_work()), time.perf_counter()
+        chosen.time_limit = max(min(chosen.time_limit, end.remaining), 0.0)
         if updatable and solver is not None and solver.is_data_update_allowed():
             solver.update(P=P, q=q, A=A, b=b, settings=chosen)  # it was made with another end, or none
-            return solver.solve()
-        solver = clarabel.DefaultSolver(P, q, A, b, native_cones(question.cones), chosen)
+        else:
+            solver = clarabel.DefaultSolver(P, q, A, b, native_cones(question.cones), chosen)
         if updatable:
             self._solver = solver
-        return solver.solve()
+        if end.is_never or limits.UNWATCHED_ITERATIONS.allows(_numbers_in_a_factor(question)):
+            return solver.solve()
+        pace = Pace(end, began)
+        try:
+            return pace.solve(solver)
+        finally:
+            self._least = pace.to_first
 
     @classmethod
     def known_options(cls) -> frozenset[str]:
@@ -222,6 +234,43 @@ class Clarabel(InnerSolver):
     def try_options(cls, options: Mapping[str, Any]) -> None:
         """Set them."""
         settings(_TOLERANCES[0], options)
+
+
+def _numbers_in_a_factor(question: ConicQuestion) -> int:
+    """Roughly, what an iteration has to factorise: nonzeros, and a full block for each matrix."""
+    blocks = (
+        cone.size * (cone.size + 1) // 2 for cone in question.cones if cone.kind is ConeKind.SEMIDEFINITE
+    )
+    return int(question.P.nnz + question.A.nnz + sum(size**2 for size in blocks))
+
+
+class Pace:
+    """How long iterations take: none is begun that would end too late if it took as long as the last.
+
+    Clarabel itself looks at the clock between two iterations, which may take a second each.
+    """
+
+    def __init__(self, end: Deadline, began: float) -> None:
+        self._end, self._began = end, began
+        self.to_first = 0.0  # seconds from the beginning to the end of the first iteration
+        self._last = began
+
+    def solve(self, solver: Any) -> Any:
+        """Solve, and end in time."""
+        enter_shelter()  # an exception must not come up in what Clarabel calls
+        try:
+            self._last = time.perf_counter()
+            solver.set_termination_callback(self._is_enough)
+            return solver.solve()
+        finally:
+            solver.unset_termination_callback()
+            leave_shelter()
+
+    def _is_enough(self, _: object) -> bool:
+        now = time.perf_counter()
+        taken, self._last = now - self._last, now
+        self.to_first = self.to_first or now - self._began
+        return now + taken > self._end.at
 
 
 def _is_settled(answer: Answer, accuracy: float) -> bool:

@@ -13,6 +13,7 @@ import scipy.sparse.linalg as spla
 from numpy.typing import NDArray
 
 from blomodel.basics import limits
+from blomodel.basics.deadline import end_of_work
 from blomodel.solvers.answer import Answer, InnerStatus
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def refine_active_set(
     best_z, best_dual = z, dual
     active = is_equality | (dual > -gap)
     for _ in range(MAX_ROUNDS):
-        if best <= GOOD_ENOUGH * scale:
+        if best <= GOOD_ENOUGH * scale or end_of_work().is_over:
             break
         solved = _solve_kkt(program, G[active], h[active], z, dual[active], scale)
         if solved is None:

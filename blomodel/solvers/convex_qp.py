@@ -13,7 +13,8 @@ quadratic ones go to Clarabel. Neither alone is trusted when it says "infeasible
 
 from __future__ import annotations
 
-from functools import cached_property
+import time
+from functools import cached_property, partial
 from typing import Any
 
 import clarabel
@@ -30,6 +31,7 @@ from blomodel.solvers.clarabel import (
     CAREFUL,
     STATUS,
     ClarabelPanic,
+    Pace,
     native_cones,
     rows_in_cones,
     settings,
@@ -259,7 +261,7 @@ class ConvexProgram:
         if answer.status is not InnerStatus.OPTIMAL:
             # A dual certificate says only "unbounded or infeasible", and a primal one can be
             # false when the feasible points are large: an LP without objective decides.
-            feasibility = self.find_feasible(tight, zero)
+            feasibility = self.find_feasible(tight, zero, deadline)
             if feasibility.status is InnerStatus.INFEASIBLE:
                 return feasibility
             is_feasible = feasibility.status is InnerStatus.OPTIMAL
@@ -291,11 +293,11 @@ class ConvexProgram:
         self._last = answer
         return answer
 
-    def find_feasible(self, tight: Indices, zero: Indices) -> Answer:
+    def find_feasible(self, tight: Indices, zero: Indices, deadline: Deadline = NEVER) -> Answer:
         """Find a feasible point, or show that there is none."""
         if self._feasibility is None:
             self._feasibility = LinearPieces(self, np.zeros(self.n))
-        return self._feasibility.solve(tight, zero)
+        return self._feasibility.solve(tight, zero, deadline=deadline)
 
 
 class _QuadraticBackend:
@@ -328,13 +330,19 @@ class _QuadraticBackend:
         self.permuted.data[:] = self.matrix.data[entries]
         cones = native_cones(rows_in_cones(int(is_equality.sum()), m))
         data = (self.P, program.q, self.permuted, self.right[order], cones)
+        end, began = min(deadline, end_of_work()), time.perf_counter()
+        if end.is_over:
+            return Answer.without_point(InnerStatus.FAILED, program.n, "no time is left")
         further = {
-            "time_limit": max(min(deadline, end_of_work()).remaining, 0.0),
+            "time_limit": max(end.remaining, 0.0),
             "direct_solve_method": "qdldl" if limits.FIRST_FACTORISATION.allows(program.n) else "faer",
         }
         chosen = settings(accuracy, further, CAREFUL if careful else {})
         try:
-            result = without_panic(lambda: clarabel.DefaultSolver(*data, chosen).solve())
+            solver = without_panic(lambda: clarabel.DefaultSolver(*data, chosen))
+            is_short = end.is_never or limits.UNWATCHED_ITERATIONS.allows(self.P.nnz + self.matrix.nnz)
+            work = solver.solve if is_short else partial(Pace(end, began).solve, solver)
+            result = without_panic(work)
         except ClarabelPanic as panic:  # the caller has other ways to go on
             return Answer.without_point(InnerStatus.FAILED, program.n, str(panic))
         multipliers = np.empty(m)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.deadline import end_of_work
 from blomodel.basics.troubles import count_trouble
 from blomodel.solvers.active_set import ActiveSet
 from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
@@ -118,6 +119,9 @@ class QuadraticSolver:
                 count(solver.name)
                 return settled
             reason = f"{solver.name}: {answer.reason}"
+            if end_of_work().is_over:
+                self._active = self._y = None
+                return self._without_point(InnerStatus.FAILED, reason, spent)
         self._active = self._y = None
         return self._without_point(self._decide(q, b), reason, spent)
 

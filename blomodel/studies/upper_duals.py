@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.basics.alarm import in_time
+from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.declare.point import Point
 from blomodel.studies.sensitivity import ACTIVE, SOLVED, KktSystem, NoDerivativeError
 from blomodel.transformations.equal_parts import Together
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
     from blomodel.model.model import Model
     from blomodel.problem import BilevelProblem
 
+GRACE = 0.05  # seconds that they may take after a time limit
 DETERMINED = 1e-6  # how far a multiplier may move along what the others leave free
 
 
-def set_upper_duals(problem: BilevelProblem) -> None:
-    """Give every upper constraint its ``dual_value``, or None where it is not known."""
-    found = _find(problem)
+def set_upper_duals(problem: BilevelProblem, deadline: Deadline = NEVER) -> None:
+    """Give every upper constraint its ``dual_value``, or None where it is not known in time."""
+    found = in_time(lambda: _find(problem), max(deadline, Deadline.after(0.0)), GRACE)
     for position, constraint in enumerate(problem.constraints):
         value = None if found is None else found.get(position)
         for variable in constraint.dual_variables:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,9 @@ from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run
 from blomodel.model.model import Model
 from blomodel.transformations.independent import Part, independent_parts
+
+ENDS_OF_PARTS = "what was found of independent problems"  # key under which a run keeps that
+ROUNDS = 3  # in which parts that were stopped at their share of the time are searched again
 
 
 @dataclass(frozen=True)
@@ -109,24 +112,36 @@ def solve_apart(run: Run, parts: Sequence[Part], work: Callable[[Run], None]) ->
     work : callable
         Solves a part, given a run of its model.
     """
-    found: list[_Result] = []
-    makers = [partial(_run_of, run, part) for part in parts]
+    # A search that goes on after a limit does not repeat the parts that had come to their end before it.
+    known: dict[int, _Result] = run.once(ENDS_OF_PARTS, dict)
     is_settled = False
     try:
-        for part, findings in zip(parts, work_each(makers, work, run.n_jobs), strict=True):
-            found.append(_Result.of(run, part, findings))
-            run.iterations += findings.iterations
-            run.evaluations += findings.evaluations
-            run.fall = run.fall or findings.fall
-            for note in findings.notes:
-                run.note(note)
-            run.check_limits()
+        for _ in range(ROUNDS):
+            due = [number for number in range(len(parts)) if number not in known]
+            # Parts that were stopped at their share of the time get what the others have left.
+            due = due or [number for number, result in known.items() if not result.is_final]
+            if not due:
+                break
+            makers = [partial(_run_of, run, parts[number]) for number in due]
+            for number, findings in zip(due, work_each(makers, work, run.n_jobs), strict=True):
+                result = _Result.of(run, parts[number], findings)
+                known[number] = result.with_best_of(known.get(number))
+                _take_over_effort(run, findings)
+                run.check_limits()
     except NotSeparable:
         return False
     finally:
         # At a limit too: parts that have been solved are worth something.
-        is_settled = _put_together(run, parts, found)
+        is_settled = _put_together(run, parts, known)
     return is_settled
+
+
+def _take_over_effort(run: Run, findings: Findings) -> None:
+    run.iterations += findings.iterations
+    run.evaluations += findings.evaluations
+    run.fall = run.fall or findings.fall
+    for note in findings.notes:
+        run.note(note)
 
 
 @dataclass(frozen=True)
@@ -135,11 +150,13 @@ class _Result:
 
     x: np.ndarray | None
     y: np.ndarray | None
+    value: float
     bound: float
     source: str
     slack: float
     is_infeasible: bool
     is_unbounded: bool
+    is_final: bool  # whether it has ended by itself, not at its share of the time
 
     @classmethod
     def of(cls, run: Run, part: Part, findings: Findings) -> _Result:
@@ -152,12 +169,24 @@ class _Result:
         return cls(
             None if best is None else best.x,
             None if best is None else best.y,
+            np.inf if best is None else best.cautious_value,
             bound,
             source,
             findings.bound_slack,
             findings.is_infeasible,
             findings.is_unbounded and best is not None,
+            findings.stopped_by != "time limit",
         )
+
+    def with_best_of(self, earlier: _Result | None) -> _Result:
+        """The same with what an earlier search of the part has found, where that was better."""
+        better = self
+        if earlier is not None and earlier.value < self.value:
+            better = replace(better, x=earlier.x, y=earlier.y, value=earlier.value)
+        if earlier is not None and earlier.bound > self.bound:
+            proof = {"bound": earlier.bound, "source": earlier.source, "slack": earlier.slack}
+            better = replace(better, **proof)
+        return better
 
 
 def _run_of(run: Run, part: Part) -> Run:
@@ -168,47 +197,48 @@ def _run_of(run: Run, part: Part) -> Run:
     return run.anew(model=part.model, start=start, progress=None)
 
 
-def _fill_up(run: Run, parts: Sequence[Part], found: Sequence[_Result], x: np.ndarray) -> None:
+def _fill_up(run: Run, parts: Sequence[Part], found: Mapping[int, _Result], x: np.ndarray) -> None:
     """Where only some parts have an answer, the others get the lower answer at their first x."""
-    if not any(result.x is not None for result in found):
+    if not any(result.x is not None for result in found.values()):
         return
     first = np.zeros(x.size) if run.start is None else run.start[0]
     rest = np.ones(x.size, dtype=bool)
-    for part, result in zip(parts, found, strict=False):
+    for number, result in found.items():
         if result.x is not None:
-            rest[part.x] = False
+            rest[parts[number].x] = False
     x[rest] = np.clip(first, *run.model.bounds(run.p))[rest]
     answer, _ = run.solve_lower(x, np.zeros(run.model.y.size))
     if answer.status.has_point:
         run.propose(x, answer.y, "some of the independent problems, and a first answer of the others")
 
 
-def _put_together(run: Run, parts: Sequence[Part], found: Sequence[_Result]) -> bool:
+def _put_together(run: Run, parts: Sequence[Part], found: Mapping[int, _Result]) -> bool:
     """Propose the parts' points as one, with the sum of their bounds."""
-    if any(result.is_infeasible for result in found):
+    results = list(found.values())
+    if any(result.is_infeasible for result in results):
         run.is_infeasible = True
         return True
     known = run.best()
     x, y = np.zeros(run.model.x.size), np.zeros(run.model.y.size)
     if known is not None:  # what has not been solved stays as it was
         x, y = known.x.copy(), known.y.copy()
-    has_all = len(found) == len(parts) and all(result.x is not None for result in found)
-    for part, result in zip(parts, found, strict=False):
+    has_all = len(found) == len(parts) and all(result.x is not None for result in results)
+    for number, result in found.items():
         if result.x is not None and result.y is not None:
-            x[part.x], y[part.y] = result.x, result.y
+            x[parts[number].x], y[parts[number].y] = result.x, result.y
     if not has_all and known is None:
         _fill_up(run, parts, found, x)
         return False
-    if has_all and any(result.is_unbounded for result in found):
+    if has_all and any(result.is_unbounded for result in results):
         run.is_unbounded = True
         return True
     run.propose(x, y, f"{len(parts)} independent problems")
-    bound = sum(result.bound for result in found)
+    bound = sum(result.bound for result in results)
     if len(found) == len(parts) and bound > run.bound:
         # What comes after a comma is a figure of one part, such as its number of nodes.
-        sources = sorted({result.source.split(",")[0] for result in found if result.source})
+        sources = sorted({result.source.split(",")[0] for result in results if result.source})
         source = f"{len(parts)} independent problems ({'; '.join(sources)})"
-        run.raise_bound(bound, source, max(result.slack for result in found), is_lowered=True)
+        run.raise_bound(bound, source, max(result.slack for result in results), is_lowered=True)
     best = run.best()
     if best is not None and has_all:
         run.step(x=best.x, value=best.value, gap=best.gap)

@@ -42,6 +42,7 @@ from blomodel.methods.run.run import Run
 from blomodel.model.model import Model
 from blomodel.text.layout import columns
 
+ENDS_OF_STEPS = "how steps have ended"  # key under which a run keeps that, for each plan
 WIDTH = 98  # characters of a line; explain() indents by two
 
 # In the order in which they are run.
@@ -132,16 +133,31 @@ class Plan:
             for step in self.steps:
                 if step.is_last:
                     self._run_step(run, step, level)
+        self._ended(run).clear()
         _say_whether_families_agree(run)
+
+    def _ended(self, run: Run) -> dict[tuple[int, int], Outlook]:
+        """How steps have ended, by level and number.
+
+        A search that goes on after a limit does not repeat what had come to its end before it.
+        """
+        plans: dict[tuple[str, ...], dict[tuple[int, int], Outlook]] = run.once(ENDS_OF_STEPS, dict)
+        return plans.setdefault(tuple(step.name for step in self.steps), {})
 
     def _run_level(self, run: Run, steps: list[Step], level: int) -> tuple[list[Step], bool]:
         """One level of effort; the steps that would do more with more of it, and whether all is done."""
         further = []
+        ended = self._ended(run)
         for step in steps:
+            key = level, next(k for k, each in enumerate(self.steps) if each is step)
+            if key in ended:
+                further += [step] if ended[key] is Outlook.MORE else []
+                continue
             is_due = step.is_wanted(run) and not (step.is_dear and may_wait(run, level))
             if level and is_confirmed(run) and not (step.may_prove and step.has_hope(run)):
                 is_due = False  # nothing is left to find, only to prove
             outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
+            ended[key] = outlook
             if outlook is Outlook.SETTLED or run.is_proven:
                 return [], True
             if outlook is Outlook.MORE:

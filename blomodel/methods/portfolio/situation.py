@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
@@ -54,7 +53,7 @@ class Situation:
     @property
     def first_level(self) -> int:
         """The level at which searches on exact pieces begin: a later one for each doubling of size."""
-        return math.ceil(math.log2(max(1.0, self.size / limits.PIECE_UNKNOWNS.value)))
+        return limits.PIECE_UNKNOWNS.doublings(self.size)
 
     @cached_property
     def why_no_pieces(self) -> str:

@@ -15,7 +15,7 @@ from blomodel.methods.portfolio.start_search import (
     is_proven_best,
     search_around_the_best,
 )
-from blomodel.methods.portfolio.step import Omission, Outlook, Step
+from blomodel.methods.portfolio.step import Outlook, Step
 from blomodel.methods.run.run import Run
 from blomodel.methods.search.answer_descent import has_one_answer
 from blomodel.methods.search.integer_answer import answer_at
@@ -57,21 +57,19 @@ class PenaltyFromTheEnd(Step):
     """The reduced penalty after the single loop."""
 
     before: SingleLoop
+    first_level: int = 0
 
     name = "reduced penalty from the end"
     is_dear = True
     family = "penalty"
 
     @classmethod
-    def consider(cls, situation: Situation) -> PenaltyFromTheEnd | Omission | None:
-        """After the single loop, where cone programs are cheap."""
+    def consider(cls, situation: Situation) -> PenaltyFromTheEnd | None:
+        """After the single loop; at later levels where cone programs are dear."""
         before = SingleLoop.consider(situation)
         if not isinstance(before, SingleLoop):
             return None
-        if proximal.is_dear(situation.model):
-            limit = limits.CONE_PROGRAM_VARIABLES
-            return Omission.by_size(cls.name, situation.model.y.size, limit)
-        return cls(before)
+        return cls(before, limits.CONE_PROGRAM_VARIABLES.doublings(situation.model.y.size))
 
     @property
     def text(self) -> str:
@@ -81,7 +79,8 @@ class PenaltyFromTheEnd(Step):
     @property
     def condition(self) -> str:
         """When it is tried."""
-        return "unless a bound is reached"
+        later = f", from level {self.first_level + 1} on" if self.first_level else ""
+        return f"unless a bound is reached{later}"
 
     def is_wanted(self, run: Run) -> bool:
         """Whether there is a start, and room for a better point."""
@@ -89,6 +88,8 @@ class PenaltyFromTheEnd(Step):
 
     def run(self, run: Run, level: int) -> Outlook:
         """Follow both paths."""
+        if level < self.first_level:
+            return Outlook.MORE
         proximal.polish(run, self.before.starts(run)[0])
         return Outlook.DONE
 
@@ -128,17 +129,17 @@ class Rescue(Step):
     """value-cuts where nothing else has found its way."""
 
     has_path: bool  # whether the search before it is sure to follow a path
+    first_level: int = 0  # where there is a point
 
     name = "value cuts"
     family = "value cuts"
     is_dear = True
 
     @classmethod
-    def consider(cls, situation: Situation) -> Rescue | Omission:
-        """For small problems."""
-        if not limits.RESCUE_UNKNOWNS.allows(situation.size):
-            return Omission.by_size(cls.name, situation.size, limits.RESCUE_UNKNOWNS)
-        return cls(situation.objective is None and situation.why_not_proximal is None)
+    def consider(cls, situation: Situation) -> Rescue:
+        """For small problems at the first level, for large ones later."""
+        has_path = situation.objective is None and situation.why_not_proximal is None
+        return cls(has_path, limits.RESCUE_UNKNOWNS.doublings(situation.size))
 
     @property
     def text(self) -> str:
@@ -149,7 +150,10 @@ class Rescue(Step):
     def condition(self) -> str:
         """When it is tried."""
         only = "only if no point was found"
-        return only if self.has_path else f"{only}, or no path since f + gamma g is not convex in y"
+        if self.has_path:
+            return only
+        later = f"from level {self.first_level + 1} on, " if self.first_level else ""
+        return f"{only}, or {later}no path since f + gamma g is not convex in y"
 
     def is_wanted(self, run: Run) -> bool:
         """Whether the searches before it are lost."""
@@ -158,7 +162,9 @@ class Rescue(Step):
         return (run.best() is None or not has_path) and not run.is_infeasible
 
     def run(self, run: Run, level: int) -> Outlook:
-        """Run value-cuts."""
+        """Run value-cuts; without any point there is nothing else to wait for."""
+        if level < self.first_level and run.best() is not None:
+            return Outlook.MORE
         ValueCuts().run(run)
         return Outlook.DONE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.alarm import Disturbance
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import NEVER, Deadline, end_of_work, ending
 from blomodel.compiler.expressions.integers import distance_to_integers
 from blomodel.compiler.passes.intervals import intervals
 from blomodel.methods.run.findings import Candidate, Control, Findings, Standing
@@ -107,7 +107,8 @@ class Run(Findings):
         whole = self.deadline
         self.deadline = whole.earlier(seconds)
         try:
-            yield
+            with ending(min(self.deadline, end_of_work())):
+                yield
         except StopRun:
             if whole.is_over or self.deadline == whole or not self.deadline.is_over:
                 raise
@@ -120,6 +121,10 @@ class Run(Findings):
             self._made[key] = make()
         made: Made = self._made[key]
         return made
+
+    def forget(self, but: Collection[Hashable] = ()) -> None:
+        """Have everything made anew when it is next asked for, except what lies under some keys."""
+        self._made = {key: made for key, made in self._made.items() if key in but}
 
     def known(self, key: Hashable) -> Any:
         """What ``once`` has made under a key; None where nothing was."""

@@ -11,12 +11,13 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics import limits
+from blomodel.methods.portfolio import steps
 from blomodel.methods.portfolio.plan import MEMBERS, NONCONVEX_MEMBERS, make_plan
 from blomodel.methods.portfolio.searches import SEARCHES
 from blomodel.methods.portfolio.situation import Situation, default_number_of_starts
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.registry import create_method
-from blomodel.methods.run.run import Run
+from blomodel.methods.run.run import Run, StopRun
 from blomodel.solvers.direct import is_available
 
 
@@ -78,14 +79,17 @@ PROBLEMS = {
         lambda: quadratic(below=lambda x, y: ()),
         [TREE, PHI, SAMPLE, EXACT_PENALTY, RELAXED, CUTS, LATER, CHOICE],
     ),
-    "many pairs": (lambda: quadratic(2, 45), [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, LATER, CHOICE]),
+    "many pairs": (
+        lambda: quadratic(2, 45),
+        [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, LATER, CHOICE],
+    ),
     "many pairs and variables": (
         lambda: quadratic(35, 110),
-        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, LATER, CHOICE],
+        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, CUTS, LATER, CHOICE],
     ),
     "large pieces": (
         lambda: quadratic(2, 460),
-        [TREE, PHI, SAMPLE, RELAXED, SMOOTHED, PENALTY, TREE, LATER, CHOICE],
+        [TREE, PHI, SAMPLE, RELAXED, SMOOTHED, PENALTY, TREE, CUTS, LATER, CHOICE],
     ),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
@@ -103,7 +107,10 @@ PROBLEMS = {
         lambda: group_lasso(6),
         [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, POLISH, CUTS, LATER, CHOICE],
     ),
-    "many norms": (lambda: group_lasso(120), [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, LATER, CHOICE]),
+    "many norms": (
+        lambda: group_lasso(120),
+        [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, POLISH, CUTS, LATER, CHOICE],
+    ),
     "matrix below": (matrix_below, [TANGENTS, SAMPLE, PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
     "nonconvex below": (nonconvex_below, [BOUNDS, SAMPLE, CUTS, LATER]),
@@ -172,8 +179,7 @@ def test_the_last_resort_waits_for_the_others_to_fail():
 @pytest.mark.parametrize(
     ("name", "step", "limit"),
     [
-        ("many norms", POLISH, limits.CONE_PROGRAM_VARIABLES),
-        ("many pairs", CUTS, limits.RESCUE_UNKNOWNS),
+        ("many pairs and variables", SAMPLE, limits.SAMPLED_VARIABLES),
     ],
 )
 def test_what_a_limit_leaves_out_is_said_with_the_limit(name, step, limit):
@@ -198,14 +204,55 @@ def test_searches_on_large_pieces_come_later():
     assert smoothed.waits == 1 and "from level 2 on" in str(smoothed)
 
 
+def test_the_last_resort_waits_for_levels_only_where_there_is_a_point(monkeypatch):
+    problem = PROBLEMS["many pairs"][0]()
+    (rescue,) = (step for step in problem.plan().steps if step.name == CUTS)
+    assert rescue.first_level == 1 and "from level 2 on" in str(rescue)
+    tried = []
+    monkeypatch.setattr(steps.ValueCuts, "run", lambda method, run: tried.append(run.best()))
+    run = new_run(problem)
+    assert rescue.run(run, 0) is Outlook.DONE and tried == [None]
+    run.propose(np.zeros(2), np.zeros(45), "test")
+    assert [rescue.run(run, level) for level in (0, 1)] == [Outlook.MORE, Outlook.DONE]
+    assert len(tried) == 2
+
+
+def test_a_polish_by_dear_cone_programs_waits():
+    (polish,) = (step for step in PROBLEMS["many norms"][0]().plan().steps if step.name == POLISH)
+    assert polish.first_level == 1 and "from level 2 on" in str(polish)
+    assert polish.run(new_run(PROBLEMS["many norms"][0]()), 0) is Outlook.MORE
+
+
+def test_what_had_ended_before_a_limit_is_not_repeated(monkeypatch):
+    problem = quadratic()
+    run_steps = []
+
+    def stop_at_the_third(step, run, level):
+        run_steps.append(step.name)
+        if len(run_steps) == 3:
+            raise StopRun("time limit")
+        return Outlook.DONE
+
+    for member in MEMBERS:
+        monkeypatch.setattr(member, "run", stop_at_the_third)
+        monkeypatch.setattr(member, "is_wanted", lambda step, run: True)
+    run, names = new_run(problem), [step.name for step in problem.plan().steps]
+    with pytest.raises(StopRun):
+        problem.plan().run(run)
+    problem.plan().run(run)
+    assert run_steps == [*names[:3], *names[2:]]
+    problem.plan().run(run)  # which begins anew, since the plan had come to its end
+    assert run_steps[-len(names) :] == names
+
+
 def test_exactly_one_search_suits_a_convex_lower_level():
-    for make_problem, steps in PROBLEMS.values():
+    for make_problem, wanted in PROBLEMS.values():
         model = make_problem().model
-        if steps == [BOUNDS, SAMPLE, CUTS, LATER]:
+        if wanted == [BOUNDS, SAMPLE, CUTS, LATER]:
             continue
         situation = Situation(model, np.zeros(0))
-        steps = [search.consider(situation) for search in SEARCHES]
-        assert sum(isinstance(step, Step) and not step.waits for step in steps) == 1
+        considered = [search.consider(situation) for search in SEARCHES]
+        assert sum(isinstance(step, Step) and not step.waits for step in considered) == 1
 
 
 def test_kinks_are_told_with_their_variables():
