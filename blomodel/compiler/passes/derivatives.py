@@ -16,6 +16,7 @@ from blomodel.compiler.passes.entries import JacobianEntries, jacobian_entries
 from blomodel.compiler.passes.linearisation import Selection, copied, linearise
 from blomodel.compiler.passes.slopes import TooManyEntriesError
 from blomodel.compiler.tape import Node, Tape
+from blomodel.compiler.work import MULTIPLIED
 from blomodel.kernels import machine as op
 
 # A sweep keeps at most this many numbers of dense rows at a time.
@@ -177,15 +178,38 @@ def jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) 
     if entries is not None:
         return entries.at(point)
     by_rows = shape[0] < shape[1]
-    seeds, results, values = [], [], []
-    for first, part in _sweep(tape, names, by_rows, point):
-        seed, result = np.nonzero(part)
-        seeds.append(seed + first)
-        results.append(result)
-        values.append(part[seed, result])
-    positions = np.concatenate(seeds), np.concatenate(results)
-    rows, columns = positions if by_rows else positions[::-1]
-    return sp.csc_array((np.concatenate(values), (rows, columns)), shape=shape)
+    parts = [_compressed(part) for _, part in _sweep(tape, names, by_rows, point)]
+    values = np.concatenate([part[0] for part in parts])
+    if values.size == shape[0] * shape[1]:
+        return _full(values.reshape(shape) if by_rows else values.reshape(shape[::-1]).T)
+    places, counts = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+    lists = values, places, _begins(counts)
+    if by_rows:
+        return sp.csc_array(sp.csr_array(lists, shape=shape))
+    return sp.csc_array(lists, shape=shape)
+
+
+def _compressed(block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The entries of a block that are not zero, row by row, their columns, and how many each row has."""
+    is_kept = block != 0.0
+    counts = np.count_nonzero(is_kept, axis=1)
+    if counts.sum() == block.size:  # as dense data make it: no place has to be looked for
+        return block.flatten(), np.tile(np.arange(block.shape[1], dtype=np.int32), len(block)), counts
+    return block[is_kept], np.nonzero(is_kept)[1].astype(np.int32), counts
+
+
+def _full(matrix: np.ndarray) -> sp.csc_array:
+    """A matrix without zeros."""
+    n_rows, n_columns = matrix.shape
+    places = np.tile(np.arange(n_rows, dtype=np.int32), n_columns)
+    lists = matrix.ravel(order="F"), places, _begins(np.full(n_columns, n_rows))
+    return sp.csc_array(lists, shape=matrix.shape)
+
+
+def _begins(counts: np.ndarray) -> np.ndarray:
+    """Where each run of so many entries begins, and where the last one ends; in short integers."""
+    begins = np.concatenate([[0], np.cumsum(counts)])
+    return begins.astype(np.int32) if begins[-1] <= np.iinfo(np.int32).max else begins
 
 
 def dense_jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray]) -> np.ndarray:
@@ -245,7 +269,13 @@ def _found_entries(tape: Tape, names: tuple[str, ...], most: float) -> JacobianE
 
 def _sweeping_cost(tape: Tape, shape: tuple[int, int]) -> float:
     one = _SWEPT_NODE * len(tape.nodes) + sum(node.size for node in tape.nodes) + tape.n_products
-    return float(min(shape)) * one
+    return float(min(shape)) * (one - _saved_by_libraries(tape))
+
+
+def _saved_by_libraries(tape: Tape) -> float:
+    """Operations less than multiplications, since matrix libraries do several in the time of one."""
+    sizes = [node.data[:3] for node in tape.nodes if node.op == op.MATMUL]
+    return sum((1.0 - MULTIPLIED) * m * k * n for m, k, n in sizes if m > 1 and n > 1)
 
 
 def _jacobian_shape(tape: Tape, names: tuple[str, ...]) -> tuple[int, int]:

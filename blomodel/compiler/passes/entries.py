@@ -179,6 +179,7 @@ class _Accumulation:
         self, slope: Summand, numbers: np.ndarray, side: int, left: np.ndarray, right: np.ndarray
     ) -> Spread:
         """The map from the entries of one operand to those of the product with a constant one."""
+        self.algebra.ask(_n_meetings(slope, numbers, side, left, right))
         source, target, taken = _meetings(np.arange(slope.n_rows), side, left, right)
         factor = numbers[taken]
         keep = factor != 0
@@ -270,6 +271,19 @@ def _meetings(
     if side == 0:  # entry (i, r) on the left meets row r on the right
         return which, first[which] + m * running, right[second[which], running]
     return which, running + m * second[which], left[running, first[which]]
+
+
+def _n_meetings(
+    slope: Summand, numbers: np.ndarray, side: int, left: np.ndarray, right: np.ndarray
+) -> int:
+    """How many entries a Jacobian has after a product with a constant, found without making any."""
+    if isinstance(slope, Plain):
+        return 0  # such a product is counted by its matrix
+    own, axis = (left, right)[side], 1 - side
+    lengths = np.count_nonzero(numbers[(right, left)[side]], axis=axis)
+    met = np.empty(own.size, dtype=np.int64)
+    met[own.ravel()] = np.broadcast_to(lengths if side == 0 else lengths[:, None], own.shape).ravel()
+    return int(met[slope.rows].sum())
 
 
 def _laid_out(flat: np.ndarray, shape: tuple[int, int], is_transposed: bool) -> np.ndarray:

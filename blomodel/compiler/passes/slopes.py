@@ -82,8 +82,12 @@ class SlopeAlgebra:
 
     def spend(self, count: float) -> None:
         """Count entries; raises TooManyEntriesError."""
+        self.ask(count)
         self.spent += count
-        if self.spent > self.most:
+
+    def ask(self, count: float) -> None:
+        """Raise TooManyEntriesError where so many more entries could not be spent."""
+        if self.spent + count > self.most:
             raise TooManyEntriesError
 
     def constant(self, number: int) -> np.ndarray | None:

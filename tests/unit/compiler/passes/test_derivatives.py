@@ -18,7 +18,7 @@ from blomodel.atoms import sigmoid
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes import derivatives, slopes
-from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, jvp, vjp
+from blomodel.compiler.passes.derivatives import dense_jacobian, gradient, hessian, jacobian, jvp, vjp
 from blomodel.compiler.tape import Tape
 
 ALL = ("x", "y", "p")
@@ -426,3 +426,38 @@ def test_entries_cost_no_more_than_the_sweeps_that_they_replace(monkeypatch: pyt
             expected = differences(lambda v: slope(v), at)
             np.testing.assert_allclose(found.toarray(), expected, atol=1e-7)
     assert spent[0] > 0
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3)])
+@pytest.mark.parametrize("zeros", ["none", "some", "a row", "a column", "all but one"])
+def test_swept_jacobians_hold_what_is_not_zero(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], zeros: str
+) -> None:
+    """By rows and by columns, in blocks of two: full ones, ones with zeros, and ones of zeros alone."""
+    monkeypatch.setattr(derivatives, "_known_entries", lambda *_: None)
+    monkeypatch.setattr(derivatives, "_CHUNK", 2 * max(shape))
+    factors = np.random.default_rng(0).normal(size=shape)
+    chosen = {"some": np.s_[::2, ::3], "a row": np.s_[1], "a column": np.s_[:, 2], "none": np.s_[:0]}
+    if zeros == "all but one":
+        factors[np.arange(factors.size).reshape(shape) != 4] = 0.0
+    else:
+        factors[chosen[zeros]] = 0.0
+    y = cp.Variable(shape[1], name="y")
+    tape, point = lower([factors @ cp.exp(y)], [Block("y", [y])]), [np.linspace(-1, 1, shape[1])]
+    found = jacobian(tape, "y", point)
+    np.testing.assert_array_equal(found.toarray(), dense_jacobian(tape, "y", point))
+    assert found.nnz == np.count_nonzero(factors)
+    assert found.has_canonical_format and found.indices.dtype == np.int32
+
+
+def test_products_by_a_matrix_library_count_less_than_others() -> None:
+    """So entries are looked for where they pay: a run of such a product is cheap."""
+    draw = np.random.default_rng(0)
+    vector, matrix = cp.Variable(40, name="y"), cp.Variable((40, 10), name="y")
+    data = draw.normal(size=(300, 40))
+    costs = [
+        derivatives._sweeping_cost(lower([data @ y], [Block("y", [y])]), (1, 1))
+        for y in (vector, matrix)
+    ]
+    assert costs[0] > data.size
+    assert costs[1] < 5 * costs[0]  # ten times as many multiplications

@@ -12,6 +12,7 @@ from atom_cases import CASES, Case, Leaves
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes import entries, slopes
 from blomodel.compiler.passes.derivatives import dense_jacobian, gradient, hessian, jacobian, pattern
 from blomodel.compiler.passes.entries import jacobian_entries
 from blomodel.compiler.passes.slopes import TooManyEntriesError
@@ -122,3 +123,38 @@ def test_the_pattern_holds_what_is_zero_by_chance() -> None:
 def test_too_many_entries_are_refused() -> None:
     with pytest.raises(TooManyEntriesError):
         jacobian_entries(lower([EXPRESSIONS["squares"]], BLOCKS), ("x",), 20)
+
+
+def _products(draw: np.random.Generator) -> dict[str, cp.Expression]:
+    """Constant matrices with zeros, on either side, as they are and transposed."""
+    left, right = draw.normal(size=(5, 2)), draw.normal(size=(3, 4))
+    left[draw.random(left.shape) < 0.4], right[draw.random(right.shape) < 0.4] = 0.0, 0.0
+    return {
+        "left": left @ y,
+        "right": y @ right,
+        "left of y'": right.T @ y.T,
+        "right of y'": y.T @ left.T,
+    }
+
+
+@pytest.mark.parametrize("name", _products(np.random.default_rng(0)))
+def test_room_for_a_product_is_asked_for_and_no_more(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tape, needed, asked = lower([_products(np.random.default_rng(0))[name]], BLOCKS), [], []
+    spend, ask = slopes.SlopeAlgebra.spend, slopes.SlopeAlgebra.ask
+    monkeypatch.setattr(slopes.SlopeAlgebra, "spend", lambda a, n: needed.append(n) or spend(a, n))
+    monkeypatch.setattr(slopes.SlopeAlgebra, "ask", lambda a, n: asked.append(n) or ask(a, n))
+    _same(tape, ("y",))
+    assert set(needed) <= set(asked) and max(asked) == max(needed) > 0
+
+
+def test_a_product_that_is_too_long_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_late(*_: object) -> None:
+        raise AssertionError("the entries were being made")
+
+    monkeypatch.setattr(entries, "_meetings", too_late)
+    z = cp.Variable((20, 5), name="z")
+    tape = lower([np.random.default_rng(0).normal(size=(30, 20)) @ z], [Block("z", [z])])
+    with pytest.raises(TooManyEntriesError):
+        jacobian_entries(tape, ("z",), most=1000)
