@@ -21,6 +21,7 @@ from blomodel.compiler.passes.derivatives import jvp
 from blomodel.programs.adjoint import Adjoint
 from blomodel.programs.lagrangian import Lagrangian
 from blomodel.programs.newton import extreme_curvatures
+from blomodel.programs.working_set import WorkingSet
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.threads import one_blas_thread
@@ -28,6 +29,7 @@ from blomodel.solvers.threads import one_blas_thread
 Definitions = Sequence[tuple[cp.Variable, Sequence[cp.Expression]]]
 
 MAX_ROUNDS = 200  # of proximal steps, and then Newton steps
+FEW_ROUNDS = 5  # before columns of the Hessian are tried
 STEPS = 30  # proximal steps in a round
 MAX_PRODUCTS = 300  # with the Hessian, in one Newton step
 POWER_STEPS = 15
@@ -60,6 +62,7 @@ class ProximalProgram:
         self._slope = lagrangian.terms_grad_y
         self._action = jvp(self._slope, ("y",))
         self._mixed = jvp(lagrangian.terms_grad_x, ("y",))
+        self.working_set = WorkingSet()
         self._last: np.ndarray | None = None
         self._answered: tuple[tuple[bytes, ...], float, Answer] | None = None
 
@@ -184,6 +187,7 @@ class _Descent:
         self.none = np.zeros(len(self.places))
         self.sizes = np.zeros(self.n_y)  # the weights of the entries
         self.held: np.ndarray | None = None  # entries that were not zero, a round ago
+        self.steps = 0
 
     def slope(self, y: np.ndarray) -> np.ndarray:
         x, p, weights = self.at
@@ -217,21 +221,60 @@ class _Descent:
             return None
         np.add.at(self.sizes, self.places, first)
         step = 1.0 / max(MARGIN * self.curvature(y), 1e-12) if len(self.places) else 1.0
-        steps = 0
-        for _ in range(MAX_ROUNDS):
+        enough = max(SHARE * accuracy, ROUNDING)
+        # Products that find the zeros soon are cheaper than columns of the Hessian that are not known.
+        kept = self.program.working_set
+        if not len(kept.entries):
+            y, slope, is_found = self.rounds(y, step, enough, FEW_ROUNDS)
+            if is_found:
+                return y, self.value(y), slope, first, self.steps
+        found = self.on_working_set(y, enough) if len(self.places) else None
+        if found is not None:
+            return found, self.value(found), self.slope(found)[: self.n_y], first, self.steps
+        y, slope, is_found = self.rounds(y, step, enough, MAX_ROUNDS)
+        return (y, self.value(y), slope, first, self.steps) if is_found else None
+
+    def on_working_set(self, y: np.ndarray, accuracy: float) -> np.ndarray | None:
+        """The minimiser by columns of the Hessian, if few entries differ from zero and there is time."""
+
+        def in_time(vector: np.ndarray) -> np.ndarray:
+            if self.deadline.is_over:
+                raise TimeoutError
+            self.steps += 1
+            return self.product(y, vector)
+
+        def slope(point: np.ndarray) -> np.ndarray:
+            return self.slope(point)[: self.n_y]
+
+        def is_exact(point: np.ndarray, there: np.ndarray) -> bool:
+            return self.worth(point, there) <= accuracy
+
+        try:
+            return self.program.working_set.minimise(slope, in_time, self.sizes, y, is_exact)
+        except TimeoutError:
+            return None
+
+    def rounds(
+        self, y: np.ndarray, step: float, accuracy: float, most: int
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Proximal and Newton steps until what is left of the slope is worth as little as asked."""
+        slope = np.zeros(self.n_y)
+        for _ in range(most):
             if len(self.places):  # else there are no zeros to find
-                y, step = self.accelerated(y, step)
-                steps += STEPS
+                y = self.accelerated(y, step)
+                self.steps += STEPS
             if self.deadline.is_over or not np.all(np.isfinite(y)):
-                return None
+                return y, slope, False
             y = self.sharpened(y)
-            slope, value = self.slope(y)[: self.n_y], self.value(y)
-            left = self.subgradient(y, slope)
-            # g(y) - min g <= left . (y - y*), and the two are of a size.
-            worth = float(np.abs(left).max(initial=0.0)) * (1 + 2 * float(np.abs(y).sum()))
-            if worth <= max(SHARE * accuracy, ROUNDING) * (1 + abs(value)):
-                return y, value, slope, first, steps
-        return None
+            slope = self.slope(y)[: self.n_y]
+            if self.worth(y, slope) <= accuracy:
+                return y, slope, True
+        return y, slope, False
+
+    def worth(self, y: np.ndarray, slope: np.ndarray) -> float:
+        """What the slope left is worth, as a share of g: at most left . (y - y*), both of a size."""
+        left = float(np.abs(self.subgradient(y, slope)).max(initial=0.0))
+        return left * (1 + 2 * float(np.abs(y).sum())) / (1 + abs(self.value(y)))
 
     def curvature(self, y: np.ndarray) -> float:
         vector, size = np.random.default_rng(0).standard_normal(self.n_y), 0.0
@@ -246,7 +289,7 @@ class _Descent:
         """Which entries are not held at zero by their sizes."""
         return (y != 0) | (self.sizes == 0)
 
-    def accelerated(self, y: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    def accelerated(self, y: np.ndarray, step: float) -> np.ndarray:
         """Proximal gradient steps with momentum, which begins afresh where it points uphill."""
         ahead, momentum = y, 1.0
         for _ in range(STEPS):
@@ -259,7 +302,7 @@ class _Descent:
             later = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
             ahead = new + (momentum - 1) / later * (new - y)
             y, momentum = new, later
-        return y, step
+        return y
 
     def solved(
         self, y: np.ndarray, held: np.ndarray, right: np.ndarray, rtol: float = 1e-8

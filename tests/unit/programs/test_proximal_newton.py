@@ -66,6 +66,19 @@ def test_the_derivative_of_the_answer_beside_differences(has_weights: bool) -> N
     assert found.gradient @ way == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-3)
 
 
+@pytest.mark.slow
+def test_a_weight_that_leaves_as_many_entries_as_samples() -> None:
+    """Proximal steps alone did not converge: ever fewer entries, one at a time."""
+    problem, g, x, y = _lasso(False)
+    at = 1e-5
+    answer = problem.plain_model.lower_program.solve(np.array([at]), np.empty(0))
+    x.value = at
+    again = cp.Problem(cp.Minimize(_fixed(g, x)), [])
+    again.solve(solver=cp.CLARABEL)
+    assert answer.status is InnerStatus.OPTIMAL
+    assert answer.value == pytest.approx(again.value, rel=1e-5)
+
+
 def _fixed(g: cp.Expression, x: cp.Variable) -> cp.Expression:
     from blomodel.compiler.expressions.rewriting import Substitution
 
