@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,10 @@ sys.path.append(str(ROOT / "examples"))  # for what the reproductions measure
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+# A shell lets what it starts in the background ignore Ctrl-C, which some tests send to themselves.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 
@@ -47,6 +51,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if is_named or is_measured else min(os.cpu_count() or 1, 4)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep half a million objects of modules and tests out of every garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header() -> str:
     """Say which copy of the package is under test."""
     import blomodel
@@ -61,9 +72,7 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture(scope="module")
-def light_heap() -> Iterator[None]:
+def light_heap() -> None:
     """Keep what other tests left behind out of garbage collections, which else make long pauses."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()

@@ -9,9 +9,10 @@ STARTS = [
     (3.0, (2.0, 1.0)),
     (-2.0, (-1.0, 4.0)),
     (1.0, (0.0, 0.0)),
-    (0.0, (5.0, np.pi / 2)),
-    (2.0, (1.0, -2.0)),
-    (-1.0, (3.0, 3.0)),
+    *(
+        pytest.param(start, marks=pytest.mark.slow)
+        for start in [(0.0, (5.0, np.pi / 2)), (2.0, (1.0, -2.0)), (-1.0, (3.0, 3.0))]
+    ),
 ]
 PAPER = {"step_size": 0.3, "lower_step": 1.0, "lower_steps": 1, "keep_shadow": True}
 

@@ -41,7 +41,7 @@ def theorem(rho, n_steps, matrix):
 
 
 @pytest.mark.parametrize("rho", ["square", "root"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_more_iterations_give_a_more_accurate_solution_of_c11(rho, seed):
     """The first two plots of Figure 4: condition 10, the theorems' parameters, ||F(x_k, y_k)||."""
     figures = []

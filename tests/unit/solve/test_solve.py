@@ -1,5 +1,7 @@
 """solve() end to end, on problems whose answers are known."""
 
+from functools import cache
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -19,28 +21,27 @@ def test_example_4_without_any_setting():
     assert value - 2e-4 <= problem.certificate.bound <= value
 
 
+@cache
+def by_blocc(gamma, eta):
+    """Example 4 after steps from x = 0.5."""
+    problem = example_4()
+    problem.variables[0].value = 0.5
+    problem.solve(method="blocc", gamma=gamma, step_size=eta, max_steps=20000)
+    return problem
+
+
 @pytest.mark.parametrize("gamma", [10.0, 100.0])
 @pytest.mark.parametrize("step", ["large", "safe"])
 def test_blocc_converges_on_example_4_as_the_paper_says(gamma, step):
     """Figure 10: step 0.05 and step 1/(10 gamma) both converge, whatever gamma."""
-    problem = example_4()
-    x, _ = problem.variables
-    x.value = 0.5
-    eta = 0.05 if step == "large" else 1 / (10 * gamma)
-    problem.solve(method="blocc", gamma=gamma, step_size=eta, max_steps=20000)
-    assert x.value == pytest.approx(0.300705, abs=2.0 / gamma)
+    problem = by_blocc(gamma, 0.05 if step == "large" else 1 / (10 * gamma))
+    assert problem.variables[0].value == pytest.approx(0.300705, abs=2.0 / gamma)
     assert problem.solution.stopped_by is None
     assert problem.solution.history["stationarity"][-1] < 1e-5
 
 
 def test_blocc_larger_step_needs_fewer_iterations():
-    iterations = {}
-    for eta in (0.05, 1e-3):
-        problem = example_4()
-        x, _ = problem.variables
-        x.value = 0.5
-        problem.solve(method="blocc", gamma=100.0, step_size=eta, max_steps=20000)
-        iterations[eta] = problem.solution.iterations
+    iterations = {eta: by_blocc(100.0, eta).solution.iterations for eta in (0.05, 1e-3)}
     assert iterations[0.05] < iterations[1e-3] / 3
 
 
