@@ -8,7 +8,7 @@ import signal as signals
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -24,6 +24,8 @@ BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the m
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
 _keepers: list[Callable[[], None]] = []  # each has what came in a bad moment raised by now
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
+_compiling: dict[int, list[float]] = {}  # by thread, when the compilations at work have begun
+_compiled: defaultdict[int, float] = defaultdict(float)  # by thread, seconds that they took
 _awaited: Counter[int] = Counter()  # by thread, how many alarms wait until it has left them
 
 
@@ -123,6 +125,32 @@ def leave_shelter() -> None:
         _ctrl_c.release()
     if _awaited[worker] and not _sheltered[worker]:
         time.sleep(2 * BETWEEN_LOOKS)  # it may enter the next one at once: the alarm rings here
+
+
+def is_awaited() -> bool:
+    """Whether an alarm or Ctrl-C waits until this thread leaves its shelter: time to come to an end."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return bool(_awaited[threading.get_ident()]) or (is_main and _ctrl_c.has_come)
+
+
+def begin_compiling() -> None:
+    """Enter a shelter for a compilation, whose time is counted."""
+    enter_shelter()
+    _compiling.setdefault(threading.get_ident(), []).append(time.perf_counter())
+
+
+def end_compiling() -> None:
+    """The other end of ``begin_compiling``."""
+    worker = threading.get_ident()
+    began = _compiling[worker].pop()
+    if not _compiling[worker]:  # compilations lie within each other
+        _compiled[worker] += time.perf_counter() - began
+    leave_shelter()
+
+
+def seconds_of_compiling() -> float:
+    """What this thread has spent so far on compiled code, making or loading it."""
+    return _compiled[threading.get_ident()]
 
 
 def ctrl_c_came() -> None:

@@ -123,13 +123,15 @@ PIECE_UNKNOWNS = Limit(
 FORMULAS_AT_ONCE = Limit(
     20_000,
     "numbers in the formulas of both levels",
-    "up to it, global bounds are looked for at the first level; beyond, a level later for each doubling",
+    "up to it, global bounds are looked for at the first level; beyond, a level later for each doubling "
+    "(two more without a time limit), unless the answer is confirmed by then: proofs are seldom near",
 )
 BOUNDED_AT_ONCE = Limit(
     100,
     "unknowns of the KKT conditions",
     "up to it, a program of the global bounds takes milliseconds, so that they come at the first level; "
-    "beyond, a level later for each doubling",
+    "beyond, a level later for each doubling (two more without a time limit), unless the answer is "
+    "confirmed by then: proofs are seldom near",
 )
 RELAXED_LAST = Limit(
     100,
@@ -192,8 +194,8 @@ SAMPLED_VARIABLES = Limit(
 KINK_FREE_VARIABLES = Limit(
     300,
     "kinks and variables of a level",
-    "beyond it, kinks get no variables of their own: each brings two rows with multipliers, so that "
-    "searches on exact KKT pieces would not be used",
+    "beyond it, kinks get no variables of their own, as each brings two rows with multipliers: loops "
+    "with proximal steps and the reduced penalty are faster then, though they prove nothing",
 )
 
 # Other methods
@@ -448,7 +450,10 @@ CURVED_DIRECTIONS = Limit(
     "beyond it, the smallest curvature around a point comes from Lanczos' method, not the whole matrix",
 )
 PIECES_ONE_BY_ONE = Limit(
-    64, "pieces", "beyond it, pieces that meet at a point are tested together only, not one by one"
+    64,
+    "pieces",
+    "beyond it, pieces that meet at a point are tested together only, not one by one: their number "
+    "doubles with each pair, and a point that only this test would prove is called stationary",
 )
 FIXED_MULTIPLIERS = Limit(
     200,

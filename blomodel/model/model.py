@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cvxpy.constraints.constraint import Constraint
 
 from blomodel.basics import limits
-from blomodel.basics.alarm import ask_before_leaving, enter_shelter, leave_shelter
+from blomodel.basics.alarm import ask_before_leaving, begin_compiling, end_compiling
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.memory import remembered
 from blomodel.compiler.blocks import Block
@@ -55,7 +55,7 @@ def _announce() -> None:
 
 announce_compilation(_announce)
 # A compiler that is stopped half-way leaves code behind on which a later call crashes.
-surround_compilations(enter_shelter, leave_shelter)
+surround_compilations(begin_compiling, end_compiling)
 ask_before_leaving(raise_kept)
 
 

@@ -57,6 +57,7 @@ class Outcome:
     point: Point | None
     source: str
     no_answer: NoAnswer | None = None
+    seconds: float = 0.0  # that the certificate of the best point took
 
 
 def settle(
@@ -87,32 +88,30 @@ def settle(
     known : list, optional
         Filled with what is certified on the way, for the case that this is not waited for.
     """
+    _ask_once(run, deadline, is_interrupted)
+    began = time.perf_counter()
+    best = _certify_best(problem, run, deadline)
+    seconds = time.perf_counter() - began
     outcome = _claim(
         problem,
         run,
+        best,
+        seconds,
         deadline=deadline,
         is_interrupted=is_interrupted,
         is_explained=is_explained,
         goes_on=goes_on,
         known=known,
     )
+    outcome = replace(outcome, seconds=seconds)
     if run.diverged_at is None or outcome.status not in (*CLAIMS, Status.FAILED):
         return outcome
     text = f"the iteration had run away after {counted(run.diverged_at, 'iteration')}"
     return Outcome(Status.DIVERGED, None, None, "", NoAnswer("diverged", text))
 
 
-def _claim(
-    problem: BilevelProblem,
-    run: Run,
-    *,
-    deadline: Deadline,
-    is_interrupted: Callable[[], bool],
-    is_explained: bool,
-    goes_on: bool,
-    known: list[Best] | None,
-) -> Outcome:
-    """See settle: what the points that are known allow to claim."""
+def _ask_once(run: Run, deadline: Deadline, is_interrupted: Callable[[], bool]) -> None:
+    """Look where a method that was stopped has left off, and for a point where there is none."""
     if run.is_cut_short:
         unless_late(partial(_look_where_it_stood, run, deadline), None, deadline)
     if not run.candidates:
@@ -123,9 +122,21 @@ def _claim(
         unless_late(probe, None, latest, grace=0.0)
         if not run.candidates and deadline.is_over:
             run.note("the time limit was over before the lower level was solved once")
-    began = time.perf_counter()
-    best = _certify_best(problem, run, deadline)
-    seconds = time.perf_counter() - began
+
+
+def _claim(
+    problem: BilevelProblem,
+    run: Run,
+    best: Best,
+    seconds: float,
+    *,
+    deadline: Deadline,
+    is_interrupted: Callable[[], bool],
+    is_explained: bool,
+    goes_on: bool,
+    known: list[Best] | None,
+) -> Outcome:
+    """See settle: what the points that are known allow to claim."""
     if known is not None:
         known.append(best)
     if is_interrupted():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blomodel.basics.alarm import alarm
+from blomodel.basics.alarm import alarm, seconds_of_compiling
 from blomodel.basics.deadline import NEVER, Deadline, ending
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
@@ -37,6 +37,7 @@ from blomodel.solve.time_left import (
     better_outcome,
     end_of_certificate,
     keep_time,
+    note_on_compiling,
     time_for_more,
 )
 from blomodel.solvers.choice import SolverChoice, asking
@@ -72,7 +73,7 @@ def solve_problem(
     resumed: RunState | None = None,
 ) -> float:
     """See BilevelProblem.solve."""
-    used = time.process_time()
+    used, compiled_before = time.process_time(), seconds_of_compiling()
     check_jobs(n_jobs)
     chosen = create_method(method, settings)
     check_arguments(
@@ -107,7 +108,8 @@ def solve_problem(
             model = problem.model
             model.compile_lower()
     except TimeIsOver:
-        return _end_without_a_model(problem, method, time.perf_counter() - began, stated_settings)
+        late = note_on_compiling(limit, began, seconds_of_compiling() - compiled_before)
+        return _end_without_a_model(problem, method, time.perf_counter() - began, stated_settings, late)
     except KeyboardInterrupt:
         problem.forget_models()
         return _end_without_a_model(
@@ -144,14 +146,21 @@ def solve_problem(
 
         def settled() -> tuple[Outcome, float]:
             solved = time.perf_counter()
-            given = {"deadline": limit, "began": began, "is_explained": is_explained, "goes_on": is_auto}
-            outcome = _settle(problem, run, interrupts, **given)
+            outcome = _settle(
+                problem,
+                run,
+                interrupts,
+                deadline=limit,
+                began=began,
+                is_explained=is_explained,
+                goes_on=is_auto,
+            )
             return outcome, time.perf_counter() - solved
 
         outcome, seconds = settled()
         certify_time = seconds
         for _ in range(ROUNDS if is_auto else 0):
-            if not time_for_more(run, outcome, limit, began, seconds):
+            if not time_for_more(run, outcome, limit, began):
                 break
             best, bound = run.best(), run.bound
             _run_to_the_end(chosen, run, interrupts)
@@ -162,6 +171,9 @@ def solve_problem(
             outcome = better_outcome(problem.sign, outcome, again)
         listener.end(run)
     total = time.perf_counter() - began
+    late = note_on_compiling(limit, began, seconds_of_compiling() - compiled_before)
+    if late:
+        run.note(late)
     value = _record(problem, outcome)
     problem.solution = Solution(
         method=method,
@@ -269,6 +281,7 @@ def _end_without_a_model(
     method: str,
     seconds: float,
     settings: dict[str, Any],
+    late: str = "",
     is_interrupted: bool = False,
 ) -> float:
     """Say that the time was over, or Ctrl-C pressed, before there was anything to solve."""
@@ -288,7 +301,7 @@ def _end_without_a_model(
         history={},
         multipliers=[],
         stopped_by="user" if is_interrupted else "time limit",
-        notes=(f"{cause} before the problem was compiled",),
+        notes=(f"{cause} before the problem was compiled", *([late] if late else [])),
         sign=problem.sign,
         settings=settings,
         problem=problem,

@@ -32,6 +32,7 @@ LEAST = 0.2  # seconds for it in any case: without one nothing that was found ca
 ROUNDS = 4  # of search and certificate
 WORTH = 0.1  # share of a time limit that is worth another round
 AGAIN = 1.5  # times what the last certificate took, kept for the next one
+VISIBLE, VISIBLE_SHARE = 0.2, 0.05  # seconds, and share of a limit, that a solve may be late in silence
 OPEN_CLAIMS = (Status.FEASIBLE, Status.STATIONARY, Status.LOCALLY_OPTIMAL)
 
 
@@ -75,19 +76,14 @@ def end_of_certificate(limit: Deadline, began: float) -> Deadline:
     return max(allowed, Deadline.after(LEAST))
 
 
-def time_for_more(run: Run, outcome: Outcome, limit: Deadline, began: float, seconds: float) -> bool:
+def time_for_more(run: Run, outcome: Outcome, limit: Deadline, began: float) -> bool:
     """Give the search what the certificate has left of the limit; whether that is worth it.
 
-    Parameters
-    ----------
-    began : float
-        When the limit began.
-    seconds : float
-        What the certificate took.
+    ``began`` is when the limit began.
     """
     if limit.is_never or run.stopped_by != "time limit" or outcome.status not in OPEN_CLAIMS:
         return False
-    kept = AGAIN * seconds
+    kept = AGAIN * outcome.seconds
     if limit.remaining - kept < max(WORTH * (limit.at - began), kept / 2):
         return False
     run.deadline, run.stopped_by = limit.keeping(kept), None
@@ -105,3 +101,18 @@ def better_outcome(sign: float, old: Outcome, new: Outcome) -> Outcome:
         return new
     # The same value: what the first found time to prove stands.
     return new if OPEN_CLAIMS.index(new.status) >= OPEN_CLAIMS.index(old.status) else old
+
+
+def note_on_compiling(limit: Deadline, began: float, compiled: float) -> str:
+    """Why a solve is late, where kernels had to be compiled first; empty where it is not.
+
+    ``compiled``: seconds of the solve that went into that.
+    """
+    late = -limit.remaining
+    is_visible = not limit.is_never and late > VISIBLE + VISIBLE_SHARE * (limit.at - began)
+    if not is_visible or compiled < late / 2:
+        return ""
+    return (
+        f"the time limit was exceeded by {late:.1f} s: the first use of a method compiles numerical "
+        f"kernels ({compiled:.1f} s here), which cannot be stopped half-way, and is not repeated"
+    )

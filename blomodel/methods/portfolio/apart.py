@@ -184,8 +184,7 @@ class _Result:
         if earlier is not None and earlier.value < self.value:
             better = replace(better, x=earlier.x, y=earlier.y, value=earlier.value)
         if earlier is not None and earlier.bound > self.bound:
-            proof = {"bound": earlier.bound, "source": earlier.source, "slack": earlier.slack}
-            better = replace(better, **proof)
+            better = replace(better, bound=earlier.bound, source=earlier.source, slack=earlier.slack)
         return better
 
 

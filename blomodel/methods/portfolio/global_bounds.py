@@ -57,7 +57,7 @@ class GlobalBounds(Step):
         dear = max(
             numbers / limits.FORMULAS_AT_ONCE.value, situation.size / limits.BOUNDED_AT_ONCE.value
         )
-        first = 0 if dear <= 1 else 1 + math.ceil(math.log2(dear))
+        first = math.ceil(math.log2(max(1.0, dear)))
         if first == 0:
             reason = why_no_bounds(model)
             if reason is not None:

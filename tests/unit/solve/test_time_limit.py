@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics.alarm import begin_compiling, end_compiling
+from blomodel.basics.deadline import end_of_work
 from blomodel.methods.run.registry import method_classes
+from blomodel.methods.run.run import Run
 from blomodel.model import local_search
 from blomodel.model.model import Model
+from blomodel.solve import outcome, time_left
 from blomodel.solve.explanation import verdicts
 
 pytestmark = pytest.mark.usefixtures("light_heap")  # the clock is looked at
@@ -171,3 +175,52 @@ def test_work_that_does_not_look_at_the_clock_ends(monkeypatch):
         assert time.perf_counter() - began < 0.5 + 0.4
     assert problem.solution.stopped_by == "time limit" and problem.certificate.accepted
     assert problem.solve() == pytest.approx(value, rel=1e-6)
+
+
+def test_a_compilation_that_cannot_be_stopped_is_told(monkeypatch):
+    problem = random_problem(4, "coupled")
+    problem.solve(time_limit=60)
+    assert not any("kernels" in note for note in problem.solution.notes)
+
+    def compile_first(self, run):
+        begin_compiling()
+        try:
+            time.sleep(1.0)
+        finally:
+            end_compiling()
+        raise AssertionError("the alarm rings when the compilation has ended")
+
+    monkeypatch.setattr(method_classes()["auto"], "run", compile_first)
+    began = time.perf_counter()
+    problem.solve(time_limit=0.3)
+    assert time.perf_counter() - began < 1.6  # nothing else adds to it
+    assert problem.certificate.accepted
+    assert any("numerical kernels" in note for note in problem.solution.notes)
+
+
+def test_what_the_certificate_leaves_goes_back_to_the_search(monkeypatch):
+    timed_solve(random_problem(8, "coupled"), "auto", LIMIT)  # loads what every first solve loads
+    monkeypatch.setattr(time_left, "certificate_reserve", lambda *given: 1e3)  # a guess far too large
+    monkeypatch.setattr(outcome, "DESCENTS", 0)  # which use the rest of the time too
+    problem = random_problem(40, "coupled")
+    runs = []
+
+    def work_until_the_end(self, run):
+        runs.append(run.remaining)
+        while True:
+            run.check_limits()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(method_classes()["auto"], "run", work_until_the_end)
+    began = time.perf_counter()
+    problem.solve(time_limit=2.0)
+    elapsed = time.perf_counter() - began
+    assert len(runs) > 1 and 1.5 < elapsed < 2.0 * 1.05 + 0.2 + 0.2
+    assert problem.certificate.accepted and problem.solution.stopped_by == "time limit"
+
+
+def test_a_step_has_no_more_than_its_share_in_calls_of_solvers_too():
+    run = Run(random_problem(4, "coupled").model, np.zeros(0), None, 1e-6, 0)
+    with run.within(5.0):
+        assert 4 < end_of_work().remaining <= 5
+    assert end_of_work().is_never
