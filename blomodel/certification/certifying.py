@@ -12,18 +12,18 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.basics.alarm import in_time
 from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.certification.below.hidden_slopes import HiddenSlope, find_hidden_slope
+from blomodel.certification.below.lower_check import LowerCheck
+from blomodel.certification.below.tolerated import BOUGHT, Tolerated, tolerated_answers
 from blomodel.certification.bounds import Bound, find_bound
 from blomodel.certification.certificate import Certificate
 from blomodel.certification.checks import Checks, measure, objections
 from blomodel.certification.equilibria import find_another, named_values
-from blomodel.certification.hidden_slopes import HiddenSlope, find_hidden_slope
 from blomodel.certification.judged import Judged
 from blomodel.certification.late import unless_late
-from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts
 from blomodel.certification.reserve import local_seconds
 from blomodel.certification.study import is_as_exact, study
-from blomodel.certification.tolerated import BOUGHT, Tolerated, tolerated_answers
 from blomodel.declare.point import Point, read_level
 from blomodel.methods.run.run import OPTIMALITY_GAP
 from blomodel.model.flat_lower import gap_unit, loss_in_own_units

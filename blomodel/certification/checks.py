@@ -9,9 +9,9 @@ import numpy as np
 from blomodel.basics.alarm import in_time
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
-from blomodel.certification.best_responses import best_response_gaps
+from blomodel.certification.below.best_responses import best_response_gaps
+from blomodel.certification.below.lower_check import LowerCheck, check_lower
 from blomodel.certification.judged import Judged, Violation
-from blomodel.certification.lower_check import LowerCheck, check_lower
 from blomodel.certification.study import APART, looks_unique
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point

@@ -6,9 +6,9 @@ import numpy as np
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
+from blomodel.certification.below.lower_check import LowerCheck
 from blomodel.certification.judged import Judged
 from blomodel.certification.late import unless_late
-from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
 from blomodel.certification.norms import Manifold, manifold_of_norms
 from blomodel.certification.reserve import local_seconds

@@ -1,4 +1,4 @@
-"""GALET for hyper-cleaning in NumPy: the library's iterates, and faster, for long runs on MNIST."""
+"""GALET for hyper-cleaning in NumPy: the iterates of the library alone, for long runs on MNIST."""
 
 from __future__ import annotations
 

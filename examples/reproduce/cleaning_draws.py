@@ -62,7 +62,7 @@ def one_draw(
 ) -> Draw:
     """Test accuracy, F1 and validation loss after each number of iterations; processor time.
 
-    By hand: GALET in NumPy, which makes the same iterates in a tenth of the time.
+    By hand: GALET in NumPy, which makes the same iterates and looks for nothing better at their end.
     """
     train, validation, test = parts
     noisy, is_wrong = corrupted(train[1], 0.5, np.random.default_rng(seed))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification import lower_check
+from blomodel.certification.below import lower_check
 
 
 def tracking(scale=1.0, offset=0.0):

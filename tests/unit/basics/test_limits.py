@@ -24,7 +24,7 @@ NUMERICAL = {
     ("solvers/branching/scip.py", "LARGE"),
     ("methods/pbgd_free.py", "LARGE"),
     ("methods/first_order/constants.py", "SMALL"),
-    ("certification/lower_check.py", "SMALL"),
+    ("certification/below/lower_check.py", "SMALL"),
     ("reformulations/value_function.py", "LARGE"),
     ("reformulations/forms/interval_kkt.py", "LARGEST"),
 }

@@ -6,7 +6,7 @@ import cvxpy as cp
 import pytest
 
 import blomodel as bm
-from blomodel.certification.best_responses import best_response_gaps
+from blomodel.certification.below.best_responses import best_response_gaps
 from blomodel.certification.equilibria import find_another
 from blomodel.declare.point import Point
 

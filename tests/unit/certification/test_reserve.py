@@ -10,7 +10,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics import limits
-from blomodel.certification.lower_check import check_lower
+from blomodel.certification.below.lower_check import check_lower
 from blomodel.certification.reserve import certificate_reserve, local_seconds
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics import limits
-from blomodel.certification import dual_check
-from blomodel.certification.lower_check import check_lower
+from blomodel.certification.below import dual_check
+from blomodel.certification.below.lower_check import check_lower
 
 
 @pytest.fixture(autouse=True)

@@ -22,9 +22,9 @@ from blomodel.basics.arrays import dense
 from blomodel.basics.deadline import NEVER, Deadline, end_of_work
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.troubles import count_trouble
-from blomodel.certification.dual_check import bound_by_duality
+from blomodel.certification.below.dual_check import bound_by_duality
+from blomodel.certification.below.slope_check import largest_loss
 from blomodel.certification.late import unless_late
-from blomodel.certification.slope_check import largest_loss
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution

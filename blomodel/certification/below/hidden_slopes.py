@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from blomodel.basics import limits
-from blomodel.certification.free_directions import RANK, TOUCHES, FreeDirections, free_directions
+from blomodel.certification.below.free_directions import RANK, TOUCHES, FreeDirections, free_directions
+from blomodel.certification.below.lower_check import LowerCheck
 from blomodel.certification.judged import Judged
-from blomodel.certification.lower_check import LowerCheck
 from blomodel.certification.study import without_kinks
 from blomodel.certification.surroundings import Place
 from blomodel.model.flat_lower import SNAPS, room_for_x

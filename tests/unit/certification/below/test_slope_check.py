@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 import blomodel as bm
-from blomodel.certification.lower_check import check_lower
-from blomodel.certification.slope_check import largest_loss, own_curvatures
+from blomodel.certification.below.lower_check import check_lower
+from blomodel.certification.below.slope_check import largest_loss, own_curvatures
 
 M, N = 300, 700
 NO_P = np.empty(0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from blomodel.certification.free_directions import summands
+from blomodel.certification.below.free_directions import summands
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, jacobian

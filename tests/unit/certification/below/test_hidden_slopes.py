@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.certification.free_directions import summands
-from blomodel.certification.hidden_slopes import find_hidden_slope
+from blomodel.certification.below.free_directions import summands
+from blomodel.certification.below.hidden_slopes import find_hidden_slope
+from blomodel.certification.below.lower_check import check_lower
 from blomodel.certification.judged import Judged
-from blomodel.certification.lower_check import check_lower
 from blomodel.declare.point import Point
 
 STRONG = ("optimal", "locally_optimal")
