@@ -285,8 +285,19 @@ def judged(name, problem):
     return faults
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-@pytest.mark.parametrize(("put_in", "solver", "name"), CASES)
+AGAIN = {("clarabel", "linear"), ("active-set", "quadratic"), ("scip", "whole")}  # second problems
+TROUBLES = [
+    pytest.param(
+        *case,
+        kind,
+        marks=pytest.mark.slow if case[1:] in AGAIN and kind in ("fails", "stalls") else (),
+    )
+    for case in CASES
+    for kind in FAULTS
+]
+
+
+@pytest.mark.parametrize(("put_in", "solver", "name", "kind"), TROUBLES)
 def test_trouble_is_survived_and_told(monkeypatch, put_in, solver, name, kind):
     if solver in ("ipopt", "scip"):
         pytest.importorskip("cyipopt" if solver == "ipopt" else "pyscipopt")
