@@ -45,6 +45,7 @@ ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
 CLAIMS = tuple(status for status in Status if status.has_point)
 LAST_CHANCE = 0.5  # seconds for a first lower answer, however late it is: without one there is nothing
+TO_FIND = 0.65  # share of the time that is left for it; the rest is for its certificate
 LONGEST_EXPLANATION = 10.0  # seconds for the search of a reason
 
 
@@ -117,8 +118,8 @@ def _ask_once(run: Run, deadline: Deadline, is_interrupted: Callable[[], bool]) 
     if not run.candidates:
         probes = PROBES_IN_HASTE if is_interrupted() else PROBES
         # A point that is found needs a certificate too.
-        latest = max(deadline, Deadline.after(LAST_CHANCE)).earlier(end_of_work().remaining / 2)
-        probe = partial(probe_lower_level, run, deadline, probes)
+        latest = max(deadline, Deadline.after(LAST_CHANCE)).earlier(TO_FIND * end_of_work().remaining)
+        probe = partial(probe_lower_level, run, min(deadline, latest), probes)
         unless_late(probe, None, latest, grace=0.0)
         if not run.candidates and deadline.is_over:
             run.note("the time limit was over before the lower level was solved once")

@@ -30,8 +30,9 @@ GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by
 LATE, LATE_SHARE = 0.1, 0.03  # seconds, and share of a limit, after it in which a certificate must end
 LEAST = 0.2  # seconds for it in any case: without one nothing that was found can be kept
 ROUNDS = 4  # of search and certificate
-WORTH = 0.1  # share of a time limit that is worth another round
-AGAIN = 1.5  # times what the last certificate took, kept for the next one
+WORTH = 0.05  # share of a time limit that is worth another round
+AGAIN = 1.5  # times what the last certificate took, kept for the next one,
+AGAIN_MOST = 0.6  # but no more of what is left: a certificate without time for all its tests is one too
 VISIBLE, VISIBLE_SHARE = 0.2, 0.05  # seconds, and share of a limit, that a solve may be late in silence
 OPEN_CLAIMS = (Status.FEASIBLE, Status.STATIONARY, Status.LOCALLY_OPTIMAL)
 
@@ -83,8 +84,8 @@ def time_for_more(run: Run, outcome: Outcome, limit: Deadline, began: float) -> 
     """
     if limit.is_never or run.stopped_by != "time limit" or outcome.status not in OPEN_CLAIMS:
         return False
-    kept = AGAIN * outcome.seconds
-    if limit.remaining - kept < max(WORTH * (limit.at - began), kept / 2):
+    kept = min(AGAIN * outcome.seconds, AGAIN_MOST * limit.remaining)
+    if limit.remaining - kept < WORTH * (limit.at - began):
         return False
     run.deadline, run.stopped_by = limit.keeping(kept), None
     if run.is_cut_short:  # a tree that was left in the middle of a step may have lost a branch
