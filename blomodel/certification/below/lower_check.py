@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 SMALL = 1e-3  # a lower objective that varies by less is scaled up before it is solved
 WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that is believed
-SHARE = 0.7  # of the time that is left; the rest is for the compiled lower level, if need be
+SHARE = 0.7  # of the time that is left; the rest is for the compiled lower level, if need be,
+LONGEST_REST = 0.4  # but no more than so many seconds
 SHORTEST = 0.2  # seconds that a solve gets at the end of a time limit
 TOLERANCES = (1e-10, 1e-8)  # asked for in turn: large cone programs do not reach the first
 SIMPLEX_TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
@@ -98,7 +99,8 @@ def check_lower(
         # To state a large program to the solver takes long too, and the compiled one is there already.
         end = max(deadline, Deadline.after(0.0))
         latest = Deadline(end.at + SHORTEST)  # for all of them together
-        latest = latest.earlier(SHARE * min(latest, end_of_work()).remaining)
+        left = min(latest, end_of_work()).remaining
+        latest = latest.earlier(max(SHARE * left, left - LONGEST_REST))
         is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
         is_large_lp = not limits.INTERIOR_POINT_CHECK.allows(model.lower_size) and lower.is_lp()
         solved = None
