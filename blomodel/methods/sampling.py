@@ -124,7 +124,9 @@ class GridSearch:
         try:
             for _ in range(self.refinements + 1):
                 sides = [np.linspace(a, b, per_side) for a, b in zip(first, last, strict=True)]
-                search.evaluate(np.array(list(itertools.product(*sides))))
+                grid = itertools.product(*sides)
+                while batch := list(itertools.islice(grid, BATCH)):  # all at once would take long
+                    search.evaluate(np.array(batch))
                 if not search.best:
                     break
                 center, cell = search.best[0][1], (last - first) / (per_side - 1)
