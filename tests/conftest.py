@@ -51,6 +51,29 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if is_named or is_measured else min(os.cpu_count() or 1, 4)
 
 
+# Files that take longest: one that began last would leave the other processes without work.
+LONG = (
+    "fuzz/test_fuzz.py",
+    "contracts/test_methods.py",
+    "examples/test_pages.py",
+    "unit/solve/test_explain.py",
+    "unit/basics/test_just_above_limits.py",
+    "examples/test_reproduce.py",
+    "regression/test_hostile_claims.py",
+    "unit/methods/test_edge_of_answers.py",
+    "unit/methods/first_order/test_batches.py",
+    "contracts/test_solver_trouble.py",
+    "contracts/test_settings.py",
+    "unit/solve/test_solve.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, the others as they are."""
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Keep half a million objects of modules and tests out of every garbage collection."""

@@ -254,7 +254,15 @@ class KktSystem:
         found = np.linalg.lstsq(matrix.T, -slope, rcond=1e-9)[0]
         if np.any(found[self.is_one_sided] < -1e-6 * steepness):
             low = np.where(self.is_one_sided, 0.0, -np.inf)
-            found = lsq_linear(matrix.T, -slope, bounds=(low, np.inf), tol=1e-12).x
+            # In units of the rows: a search among multipliers of very different sizes may break off.
+            sizes = np.abs(matrix).max(axis=1)
+            units = np.where(sizes > 0, sizes, 1.0)
+            try:
+                with np.errstate(all="ignore"):
+                    scaled = lsq_linear((matrix / units[:, None]).T, -slope, (low, np.inf), tol=1e-12)
+            except np.linalg.LinAlgError:
+                return None
+            found = scaled.x / units
         misfit = np.abs(matrix.T @ found + slope).max(initial=0)
         return found if misfit <= 1e-4 * steepness else None
 
