@@ -11,7 +11,7 @@ LOCAL = 2e-4  # the same for the tests of the neighbourhood
 PRODUCT = 1e-9  # seconds for each multiplication in f and g
 LOOKS = 10  # evaluations of f and g, and of their slopes
 SOLVERS = 4  # for a lower level with integers, in units of the overhead
-SOLVES = 1.5  # lower solves with tight tolerances, against one that was measured
+SOLVES = 2.0  # lower solves with tight tolerances, two of which are asked for, against one measured
 
 
 def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -> float:
@@ -29,12 +29,17 @@ def certificate_reserve(model: Model, lower_seconds: float, load: float = 1.0) -
         return (SOLVERS * OVERHEAD + SOLVES * lower_seconds) * min(max(load, 1.0), 5.0)
     if not model.is_convex_below:
         return OVERHEAD + lower_seconds  # the certificate searches from as many starts
+    tests = local_seconds(model) + LOOKS * _evaluation(model)
+    return lower_reserve(model, lower_seconds, load) + tests * min(max(load, 1.0), 5.0)
+
+
+def lower_reserve(model: Model, lower_seconds: float, load: float = 1.0) -> float:
+    """The part of it without which no point can be kept: the lower level of a convex model once more."""
     size = model.x.size + model.lower_size
     entries = sum(rows.tape.n_products for rows in (model.lower_in, model.lower_eq) if rows.tape)
     stated = OVERHEAD + EACH * size + EACH_ENTRY * entries
-    work = stated + local_seconds(model) + LOOKS * _evaluation(model)
     solves = SOLVES + 1 if model.has_dear_curvatures else SOLVES
-    return work * min(max(load, 1.0), 5.0) + solves * lower_seconds
+    return stated * min(max(load, 1.0), 5.0) + solves * lower_seconds
 
 
 def local_seconds(model: Model) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from blomodel.basics.alarm import alarm
 from blomodel.basics.deadline import NEVER, Deadline, ending
-from blomodel.certification.reserve import certificate_reserve
+from blomodel.certification.reserve import certificate_reserve, lower_reserve
 from blomodel.methods.portfolio.apart import ENDS_OF_PARTS
 from blomodel.methods.portfolio.plan import ENDS_OF_STEPS
 from blomodel.methods.run.run import Run, StopRun
@@ -64,9 +64,12 @@ def keep_time(run: Run, limit_began: float, load: float) -> None:
                 run.propose(x, answer.y, FIRST_SOURCE, answer)
     except TimeIsOver:
         run.note("the lower level takes so long that the time limit leaves room for one answer at most")
-    reserve = certificate_reserve(model, time.perf_counter() - began, load)
+    seconds = time.perf_counter() - began
     most = min(RESERVE_SHARE * (whole.at - limit_began), RESERVE_MOST * (whole.at - run.began))
-    run.deadline = whole.keeping(min(reserve, most))
+    kept = min(certificate_reserve(model, seconds, load), most)
+    if model.is_convex_below:  # tests may be left out, but not the lower value
+        kept = max(kept, min(lower_reserve(model, seconds, load), RESERVE_MOST * whole.remaining))
+    run.deadline = whole.keeping(kept)
 
 
 def end_of_certificate(limit: Deadline, began: float) -> Deadline:

@@ -27,7 +27,7 @@ PAPER = {
     "meha": {600: "71.9, 0.3 s", 1200: "84.3, 2.3 s", 2400: "85.1, 2.2 s", 3600: "89.5, 2.5 s"},
     "meha, no settings": {},
 }  # fmt: skip
-SLOW_LIMIT = 10.0  # seconds by the clock for one run of igjo or vf-idca
+SLOW_LIMIT = 30.0  # seconds by the clock for one run of igjo or vf-idca
 
 
 def solved(

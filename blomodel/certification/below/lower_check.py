@@ -43,8 +43,10 @@ WRONG = 1e-5  # relative: what a value or a row may be off by at an answer that 
 SHARE = 0.7  # of the time that is left; the rest is for the compiled lower level, if need be,
 LONGEST_REST = 0.4  # but no more than so many seconds
 SHORTEST = 0.2  # seconds that a solve gets at the end of a time limit
-TOLERANCES = (1e-10, 1e-8)  # asked for in turn: large cone programs do not reach the first
+TOLERANCES = (1e-10, 1e-8)  # large cone programs do not reach the first, and the second must do
+REDUCED = ("reduced_tol_gap_abs", "reduced_tol_gap_rel", "reduced_tol_feas")  # Clarabel's names for it
 SIMPLEX_TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+MINIMISED = (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
 NAMES = {cp.CLARABEL: "Clarabel", cp.HIGHS: "HiGHS"}
 
 
@@ -209,17 +211,19 @@ def _solve_by_cvxpy(
     y = None
     with kept_values(block.leaves):
         block.assign(given)
+        # The second only where a solver broke off at the first: it tells whether it reached the second.
         is_solved = any(
             _has_settled(lower, solver, tolerance, is_bounded, deadline) for tolerance in TOLERANCES
         )
         if is_solved:
             count(solver.lower())
-        if is_solved and lower.status == cp.OPTIMAL:
+        if is_solved and lower.status in MINIMISED:
             y = block.pack()
     if not is_solved:
         return None
     status = {
         cp.OPTIMAL: InnerStatus.OPTIMAL,
+        cp.OPTIMAL_INACCURATE: InnerStatus.OPTIMAL,
         cp.INFEASIBLE: InnerStatus.INFEASIBLE,
         cp.UNBOUNDED: InnerStatus.UNBOUNDED,
     }[lower.status]
@@ -232,6 +236,7 @@ def _has_settled(
 ) -> bool:
     """Solve to a tolerance; whether that gave a minimiser, or the proof that there is none."""
     options: dict[str, float] = {"max_iter": 200, **tolerance_options(tolerance)}
+    options |= dict.fromkeys(REDUCED, TOLERANCES[-1])
     if solver == cp.HIGHS:
         options = dict.fromkeys(SIMPLEX_TOLERANCES, tolerance)
     if not deadline.is_never:
@@ -242,11 +247,15 @@ def _has_settled(
             solve_by_cvxpy(lower, solver, **options)
     except cp.SolverError:
         return False
+    is_minimised = lower.status == cp.OPTIMAL or (
+        # Clarabel's word for a point within the reduced tolerances, which HiGHS does not have.
+        lower.status == cp.OPTIMAL_INACCURATE and solver == cp.CLARABEL
+    )
     is_wrong = lower.status == cp.UNBOUNDED and is_bounded
-    if is_wrong or (lower.status == cp.OPTIMAL and not _holds(lower)):
+    if is_wrong or (is_minimised and not _holds(lower)):
         count_trouble(solver.lower())
         return False
-    return lower.status in (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
+    return is_minimised or lower.status in (cp.INFEASIBLE, cp.UNBOUNDED)
 
 
 def _holds(lower: cp.Problem) -> bool:
