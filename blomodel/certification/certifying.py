@@ -206,19 +206,23 @@ def _with_own_answer(
     judged: Judged, checks: Checks, tolerance: float, deadline: Deadline
 ) -> Checks | None:
     """The same x with the lower level's own answer, where nothing speaks against that."""
-    if checks.lower.y is None or not _is_confirmed(judged, checks, tolerance):
+    if checks.lower.y is None or not _is_confirmed(judged, checks, tolerance, deadline):
         return None
     own = measure(judged, replace(checks.point, y=checks.lower.y), deadline, checks.lower)
     return None if objections(judged, own, tolerance) else own
 
 
-def _is_confirmed(judged: Judged, checks: Checks, tolerance: float) -> bool:
+def _is_confirmed(judged: Judged, checks: Checks, tolerance: float, deadline: Deadline) -> bool:
     """Whether the lower level's own answer is one by its multipliers, whoever found both.
 
     A solver's answer has no gap to itself, so that something else must speak for it.
     """
     model, p, lower, x = judged.model, judged.p, checks.lower, checks.point.x
-    if not lower.is_convex or lower.y is None or not model.has_smooth_kkt:
+    if lower.y is None or model.integer_y.any():
+        return False
+    if not model.is_convex_below:
+        return deadline.is_over  # searches that compare g itself; with time left others are tried
+    if not lower.is_convex or not model.has_smooth_kkt:
         return False
     if model.lower_program.is_for_products:
         return True  # which has looked at the slope that is left

@@ -124,6 +124,7 @@ def main() -> int:
         "--jobs", type=int, default=2, metavar="N", help="processes for several names (2)"
     )
     options = parser.parse_args()
+    options.save.mkdir(parents=True, exist_ok=True)
     if len(options.name) > 1 or "all" in options.name:
         return make_several(options)
     name = options.name[0]

@@ -163,7 +163,7 @@ def network_figure(title: str, data: Path | None, quick: bool, by_time: bool) ->
     if not by_time:
         del runs["perturbed-gd, Theorem 4.5"]
     counts = (10, 100) if quick else (10, 30, 100, 300)
-    seconds = 5.0 if quick else 8.0
+    seconds = 5.0 if quick else 20.0
     follow(
         table,
         axes,

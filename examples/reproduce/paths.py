@@ -59,7 +59,7 @@ def on_the_way(
     """
     every = math.gcd(*counts)
     found = solved(problem, method, start, max_steps=max(counts), history_every=every, **settings)
-    rows = {int(k): row for row, k in enumerate(found.history["iteration"])}
+    rows = {int(k): row for row, k in enumerate(found.history.get("iteration", ()))}
     levels, points = problem.levels, []
     for count in counts:
         if count not in rows or count >= found.iterations:
