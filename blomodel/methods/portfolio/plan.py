@@ -16,6 +16,7 @@ import numpy as np
 from blomodel.methods.portfolio.answer_descents import AnswerDescents, may_wait
 from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
+from blomodel.methods.portfolio.both_agree import BothAgree
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.exchange import Exchange
@@ -53,6 +54,7 @@ MEMBERS: tuple[type[Step], ...] = (
     Tree,
     TreeBeforeSearch,
     LowerAnswer,
+    BothAgree,
     AnswerDescents,
     TangentBound,
     GlobalBounds,

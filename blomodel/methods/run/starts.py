@@ -24,6 +24,10 @@ Start = tuple[np.ndarray, np.ndarray]  # x and y, as vectors of the model
 
 def relaxed_solution(run: Run) -> Start | None:
     """Minimise the upper objective over both levels' constraints; its value bounds every answer."""
+    return run.once(HIGH_POINT, lambda: _relaxed_solution(run))
+
+
+def _relaxed_solution(run: Run) -> Start | None:
     model, n_x = run.model, run.model.x.size
     try:
         answer = model.relaxation_program.solve(np.empty(0), run.p)

@@ -65,7 +65,7 @@ TREE, SMOOTHED, CUTS = "tree over KKT pieces", "smoothed lower level", "value cu
 PENALTY, EXACT_PENALTY = "reduced penalty", "reduced penalty on KKT pieces"
 LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
 PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementarity"
-TANGENTS = "tangents of f"
+TANGENTS, WISH = "tangents of f", "both levels' wish"
 BOUNDS, LATER = "global bounds", "global bounds after search"
 AROUND, CHOICE = "searches around the best", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
@@ -111,7 +111,7 @@ PROBLEMS = {
         lambda: group_lasso(120),
         [PHI, TANGENTS, BOUNDS, SAMPLE, LOOP, POLISH, CUTS, LATER, CHOICE],
     ),
-    "matrix below": (matrix_below, [TANGENTS, SAMPLE, PENALTY, CUTS, CHOICE]),
+    "matrix below": (matrix_below, [WISH, TANGENTS, SAMPLE, PENALTY, CUTS, CHOICE]),
     "nothing above": (nothing_above, [TREE, "lower answer"]),
     "nonconvex below": (nonconvex_below, [BOUNDS, SAMPLE, CUTS, LATER]),
 }
