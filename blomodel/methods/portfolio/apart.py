@@ -15,12 +15,15 @@ from blomodel.methods.portfolio.planned import PlannedStep, PlanOf
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Outlook
 from blomodel.methods.portfolio.trees import Tree
+from blomodel.methods.portfolio.trees_apart import BlockEnd, constant_of, trees_apart
 from blomodel.methods.run.parallel import work_each
-from blomodel.methods.run.run import Findings, Run
+from blomodel.methods.run.run import Findings, Run, StopRun
+from blomodel.methods.search.piece_tree import SAFE
 from blomodel.model.model import Model
 from blomodel.transformations.independent import Part, independent_parts
 
 ENDS_OF_PARTS = "what was found of independent problems"  # key under which a run keeps that
+TREES = "branch and bound over KKT pieces"
 ROUNDS = 3  # in which parts that were stopped at their share of the time are searched again
 
 
@@ -63,14 +66,20 @@ class Apart(PlannedStep):
         sizes = sorted({(part.x.size, part.y.size) for part in self.parts})
         shown = ", ".join(f"{n_x} + {n_y}" for n_x, n_y in sizes[:3])
         shown += ", ..." if len(sizes) > 3 else ""
-        order = "They are solved apart"
+        order = "Those that remain are solved apart" if self._trees else "They are solved apart"
         if self.is_whole_first:
             order = "They are searched together first, and then solved apart if there is reason to"
         return (
             f"variables and rows fall into {len(self.parts)} groups that never meet (x + y: {shown}), "
-            f"so each is a problem of its own; values and bounds add up. {order}, the first by: "
-            f"{self.first_steps}"
+            f"so each is a problem of its own; values and bounds add up. {self._trees}{order}, the first "
+            f"by: {self.first_steps}"
         )
+
+    @property
+    def _trees(self) -> str:
+        if Tree.name not in self.first_steps:
+            return ""
+        return "A tree for each, by blocks of the whole problem's matrices, comes first. "
 
     def is_worth_it(self, run: Run) -> bool:
         """Whether to solve the parts although all of them have been searched together."""
@@ -82,6 +91,8 @@ class Apart(PlannedStep):
     def run(self, run: Run, level: int) -> Outlook:
         """Solve the parts; where one of them stays without a point, the problem as a whole."""
         work = _FollowPlan(self.plan_of, self.effort)
+        if _prove_by_trees(run, self.parts):
+            return Outlook.SETTLED
         if self.is_whole_first:
             work(run)
             if run.is_infeasible or run.is_unbounded or is_proven_best(run):
@@ -102,6 +113,35 @@ class _FollowPlan:
 
     def __call__(self, run: Run) -> None:
         self.plan_of(run.model, run.p, effort=self.effort).run(run)
+
+
+def _prove_by_trees(run: Run, parts: Sequence[Part]) -> bool:
+    """Whether a tree for each part, by matrices alone, settles the problem; what ended is kept."""
+    known: dict[int, _Result] = run.once(ENDS_OF_PARTS, dict)
+    if known:  # the search goes on after a limit
+        return False
+    ended: dict[int, BlockEnd] = {}
+    try:
+        trees_apart(run, parts, ended)
+    except (StopRun, KeyboardInterrupt):  # parts that have been solved are worth something
+        _put_together(run, parts, {number: _Result.proven(end) for number, end in ended.items()})
+        raise
+    if run.is_infeasible:
+        return True
+    has_all = len(ended) == len(parts)
+    for number, end in ended.items():
+        # The constant is known of all parts together; else the part's model has to tell its own.
+        constant = constant_of(run) if number == 0 else 0.0
+        if not has_all:
+            model = parts[number].model
+            constant = float(model.f(np.zeros(model.x.size), np.zeros(model.y.size), run.p)[0])
+        known[number] = _Result.proven(end, constant)
+    if not has_all:
+        return False
+    if _put_together(run, parts, known) and is_proven_best(run):
+        return True
+    known.clear()  # the lower level does not agree with what the tolerances of the trees let pass
+    return False
 
 
 def solve_apart(run: Run, parts: Sequence[Part], work: Callable[[Run], None]) -> bool:
@@ -177,6 +217,12 @@ class _Result:
             findings.is_unbounded and best is not None,
             findings.stopped_by != "time limit",
         )
+
+    @classmethod
+    def proven(cls, end: BlockEnd, constant: float = 0.0) -> _Result:
+        """The optimum that a tree has found."""
+        value, bound = end.value + constant, end.bound + constant
+        return cls(end.x, end.y, value, bound, TREES, SAFE, False, False, True)
 
     def with_best_of(self, earlier: _Result | None) -> _Result:
         """The same with what an earlier search of the part has found, where that was better."""

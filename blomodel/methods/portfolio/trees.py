@@ -29,6 +29,11 @@ TRIAL_PORTIONS = (0.3, 0.7)  # of its nodes; after the first, half the pace will
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
 
 
+def nodes_of_a_level(size: int) -> int:
+    """Nodes of the first level where each has so many unknowns: fewer where each is dear."""
+    return min(MOST_NODES, max(FEWEST_NODES, WORK // max(size, 1)))
+
+
 @dataclass(frozen=True)
 class Tree(Step):
     """Branch and bound over the KKT pieces, before anything else."""
@@ -65,8 +70,8 @@ class Tree(Step):
 
     @property
     def first_nodes(self) -> int:
-        """Nodes of the first level: fewer where each is dear."""
-        return min(MOST_NODES, max(FEWEST_NODES, WORK // max(self.size, 1)))
+        """Nodes of the first level."""
+        return nodes_of_a_level(self.size)
 
     def run(self, run: Run, level: int) -> Outlook:
         """Branch until the bound meets the value, or the nodes of this level are used up.
