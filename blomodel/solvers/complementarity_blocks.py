@@ -70,13 +70,9 @@ def blocks_of(qp: ComplementarityQP, owner: np.ndarray) -> list[Block] | None:
 
 def _components(P: sp.csr_array, rows: sp.sparray) -> np.ndarray:
     """To which component each unknown and then each row belongs."""
-    n, places = P.shape[0], ([], [])
-    for matrix, first in ((P, 0), (rows, P.shape[0])):
-        entries = sp.coo_array(matrix)
-        counts = entries.data != 0
-        places[0].append(entries.row[counts] + first)
-        places[1].append(entries.col[counts])
-    ends = np.concatenate(places[0]), np.concatenate(places[1])
-    size = n + rows.shape[0]
+    entries = sp.coo_array(sp.vstack([P, rows]))
+    counts = entries.data != 0  # P's own rows stand for its unknowns
+    ends = entries.row[counts], entries.col[counts]
+    size = P.shape[0] + rows.shape[0]
     graph = sp.csr_array((np.ones(len(ends[0])), ends), shape=(size, size))
     return np.asarray(connected_components(graph, directed=False)[1])

@@ -71,8 +71,8 @@ class Apart(PlannedStep):
             order = "They are searched together first, and then solved apart if there is reason to"
         return (
             f"variables and rows fall into {len(self.parts)} groups that never meet (x + y: {shown}), "
-            f"so each is a problem of its own; values and bounds add up. {self._trees}{order}, the first "
-            f"by: {self.first_steps}"
+            f"so each is a problem of its own; values and bounds add up. {self._trees}{order}, the "
+            f"first by: {self.first_steps}"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Independent problems proven by a tree for each block of matrices, and what follows where one does not end."""
+"""Independent problems proven by a tree for each block, and what follows where one does not end."""
 
 from __future__ import annotations
 
