@@ -23,7 +23,8 @@ def test_norms_of_equally_many_entries_become_one_vector() -> None:
 
 def test_multipliers_of_bounds_are_the_weights_that_give_the_same_answer() -> None:
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(12, 8)), rng.normal(size=12)
+    a = rng.normal(size=(12, 8))
+    b = a @ np.arange(1.0, 9.0)  # no group is zero, where multipliers would not be unique
     x, y = cp.Variable(4, name="x", nonneg=True), cp.Variable(8, name="y")
     # Groups of two sizes, so that places and order differ.
     groups = [slice(0, 2), slice(2, 5), slice(5, 7), slice(7, 8)]
@@ -31,7 +32,7 @@ def test_multipliers_of_bounds_are_the_weights_that_give_the_same_answer() -> No
     lower = bm.Lower(cp.Minimize(cp.sum_squares(a @ y - b) + penalties), variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y - 1)), [x <= 9], lower)
     form = PenaltiesAsBounds(problem.model, np.zeros(0))
-    weights = np.array([1.0, 0.5, 0.7, 0.1])  # small: where y is zero multipliers are not unique
+    weights = np.array([1.0, 0.5, 2.0, 1.5])
     found = form.solve_lower(form.first_point(weights, None))
     assert found is not None
     expected = problem.model.solve_lower(weights, np.zeros(0), np.zeros(8))[0].y
