@@ -83,22 +83,24 @@ class VfIdca:
         """Iterate from the user's start, or from bounds of 1."""
         form = run.once(ConvexDifference, lambda: convex_difference(run.model, run.p))
         start = (None, None) if run.start is None else run.start
-        point = form.first_point(*start)
+        point = form.first_point(*start, run.deadline)
         weight = self.penalty
         x = None
         try:
             for _ in range(self.max_steps):
                 run.check_limits()
-                lower = form.solve_lower(point)
+                lower = form.solve_lower(point, run.deadline)
                 run.evaluations += 1
                 if lower is None:
+                    run.check_limits()
                     run.note("vf-idca: the lower level has no answer at the last iterate")
                     break
                 x = lower.x
                 run.offer(x, lower.y, self.name)
                 try:
-                    following, violation = form.step(point, lower, weight, self.convexity)
+                    following, violation = form.step(point, lower, weight, self.convexity, run.deadline)
                 except LowerLevelError as error:
+                    run.check_limits()
                     run.note(f"vf-idca: stopped at weight {weight:g}: {error}")
                     break
                 run.evaluations += 1
@@ -112,8 +114,10 @@ class VfIdca:
                 if relative * max(weight, 1 / max(violation, 1e-300)) <= self.patience:
                     weight += self.penalty_step
         finally:
-            lower = form.solve_lower(point)
-            x = x if lower is None else lower.x
-            if x is not None:
-                run.propose(x, form.y_of(point), self.name)
-                propose_lower_answer(run, x, form.y_of(point), self.name)
+            # After a time limit what is left belongs to the certificate of what was offered.
+            if not run.deadline.is_over:
+                lower = form.solve_lower(point, run.deadline)
+                x = x if lower is None else lower.x
+                if x is not None:
+                    run.propose(x, form.y_of(point), self.name)
+                    propose_lower_answer(run, x, form.y_of(point), self.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -91,6 +92,7 @@ class ConeData:
 
     blank: np.ndarray
     cones: list[Cone]
+    seconds: float
     y: _Selection
     duals: _Selection
 
@@ -101,9 +103,11 @@ class ConeData:
         variables: Sequence[cp.Variable],
         ignore_dpp: bool = False,
     ) -> None:
+        began = time.perf_counter()
         data, chain, inverse = problem.get_problem_data(
             _ClarabelInterface(), ignore_dpp=ignore_dpp, solver_opts={}
         )
+        self.seconds = time.perf_counter() - began  # of cvxpy's: whoever asks it again may count on them
         program = data[names.PARAM_PROB]
         self.n: int = program.x.size
         self.m: int = data[names.A].shape[0]

@@ -109,6 +109,12 @@ class ConicProgram:
         return ConeData(self.problem, self.constraints, self.hoister.variables())
 
     @property
+    def seconds_of_stating(self) -> float:
+        """What cvxpy took for the canonical form."""
+        data = self.data if self.newton is None else None
+        return 0.0 if data is None else data.seconds
+
+    @property
     def cones(self) -> Sequence[Cone]:
         """Those of the canonical form; none where Newton's method takes the place of cone solvers."""
         if self.newton is not None:

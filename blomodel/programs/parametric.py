@@ -298,6 +298,12 @@ class ParametricProgram:
         """Whether it is too large for matrices of second derivatives: products with them must do."""
         return self.is_large_and_smooth or isinstance(self._program, ProximalProgram)
 
+    @property
+    def seconds_of_stating(self) -> float:
+        """What cvxpy took to bring it to its canonical form; 0 where it was not asked to."""
+        program = self._program
+        return program.seconds_of_stating if isinstance(program, ConicProgram) else 0.0
+
     def slope_left(
         self, x: np.ndarray, p: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
