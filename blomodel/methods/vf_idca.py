@@ -82,8 +82,8 @@ class VfIdca:
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from bounds of 1."""
         form = run.once(ConvexDifference, lambda: convex_difference(run.model, run.p))
-        start = (None, None) if run.start is None else run.start
-        point = form.first_point(*start, run.deadline)
+        x, y = (None, None) if run.start is None else run.start
+        point = form.first_point(x, y, run.deadline)
         weight = self.penalty
         x = None
         try:

@@ -11,7 +11,7 @@ import pytest
 import blomodel as bm
 from blomodel.basics import limits
 from blomodel.certification.below.lower_check import check_lower
-from blomodel.certification.reserve import certificate_reserve, local_seconds
+from blomodel.certification.reserve import certificate_reserve, local_seconds, lower_reserve
 
 
 @pytest.mark.parametrize("n", [2, 300])
@@ -28,6 +28,17 @@ def test_the_reserve_is_about_what_the_check_takes(n: int) -> None:
     check_lower(model, np.zeros(0), at, answer.y)
     needed = time.process_time() - began
     assert needed / 10 <= reserve <= 10 * needed + 1.0
+
+
+def test_hundreds_of_norms_cost_more_than_their_size_tells() -> None:
+    n_groups = 150
+    x, y = cp.Variable(n_groups, name="x", nonneg=True), cp.Variable(2 * n_groups, name="y")
+    norms = sum(x[j] * cp.norm(y[2 * j : 2 * j + 2], 2) for j in range(n_groups))
+    lower = bm.Lower(cp.Minimize(cp.sum_squares(y - 1) + norms), variables=[y])
+    model = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [x <= 1], lower).model
+    stated = model.lower_program.seconds_of_stating
+    assert stated > 0.05
+    assert lower_reserve(model, 0.0) >= stated
 
 
 def test_more_is_kept_on_a_busy_machine() -> None:
