@@ -68,6 +68,12 @@ class _Group:
         self.offer(end)
         self.offer(start)
 
+    def is_settled_by(self, points: Sequence[np.ndarray]) -> bool:
+        """Whether one of the points will do without a search of this group's own."""
+        for point in points:
+            self.offer(point)
+        return self.point is not None and not self.search.is_cut
+
     def sharpen(self, bottom: np.ndarray, reach: float) -> None:
         """Make the bottom of a valley of one variable exact."""
         end, steps = self.search.sharpen(bottom, reach)
@@ -137,7 +143,8 @@ class MultistartLower:
         """Minimise at x; ``near`` holds points to search from first.
 
         With ``warm`` earlier answers are used; without, nothing of them, and other starts. After
-        ``deadline`` no more than FEWEST searches a group are made; searches that take longer are given
+        ``deadline`` no more than FEWEST searches are made; of several groups, those that have not been
+        searched by then keep the end of one search over all of them. Searches that take longer are given
         up, and where none has ended the answer has no point.
         """
         with one_blas_thread():
@@ -163,10 +170,15 @@ class MultistartLower:
         y = given[0] if given else self._middle(whole)
         seed = self.seed if warm else self.seed + 1
         is_thorough, searches, steps = True, 0, 0
-        for group in self._split(whole, y):
+        groups = self._split(whole, y)
+        for group in groups:
             search = group.search
-            search.base = y
-            is_thorough &= self._search(group, [point[search.free] for point in given], seed)
+            together, search.base = search.base[search.free], y
+            own = [point[search.free] for point in given]
+            if len(groups) > 1 and whole.deadline.is_over and group.is_settled_by([together, *own]):
+                is_thorough = False  # one search over all groups together must do for this one
+            else:
+                is_thorough &= self._search(group, own, seed)
             searches, steps = searches + group.searches, steps + group.steps
             if group.is_unknown:
                 return Answer.without_point(InnerStatus.FAILED, self.n, TOO_LONG, steps)

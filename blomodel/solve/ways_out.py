@@ -16,7 +16,7 @@ from blomodel.basics.deadline import Deadline
 from blomodel.model.model import Model
 from blomodel.text.layout import array
 
-MAX_DIRECTIONS = 40  # rays looked at
+MAX_DIRECTIONS = 40  # rays of single variables
 DISTANCES = 10.0 ** np.arange(-2, 7)  # along a ray, relative to the size of the point
 BEHIND = (1.0, 0.9, 0.5, 0.1)  # distances at which f is compared on the other side of the point
 NOISE = 1e-13  # relative; differences of f below this are rounding
@@ -105,14 +105,25 @@ class Attainment:
         return self._at_the_bounds()
 
     def _rays(self) -> Iterator[np.ndarray]:
-        """Directions in which single upper variables, or all together, have no bound."""
+        """Directions in which upper variables have no bound: single ones where they are few, all of them.
+
+        Where they are many, a few of them say little; there it is the way on from zero instead.
+        """
         low, high = self.model.bounds(self.p)
-        for k in range(min(self.x.size, MAX_DIRECTIONS // 2)):
-            for sign, bound in ((1.0, high[k]), (-1.0, low[k])):
-                if not np.isfinite(bound):
-                    direction = np.zeros(self.x.size)
-                    direction[k] = sign
-                    yield direction
+        free = [
+            (k, sign)
+            for sign, bounds in ((1.0, high), (-1.0, low))
+            for k in np.flatnonzero(~np.isfinite(bounds))
+        ]
+        if len(free) <= MAX_DIRECTIONS:
+            for k, sign in sorted(free, key=lambda each: each[0]):
+                direction = np.zeros(self.x.size)
+                direction[k] = sign
+                yield direction
+        else:
+            onward = np.where(np.isinf(np.where(self.x > 0, high, low)), self.x, 0.0)
+            if np.any(onward):
+                yield onward / np.abs(onward).max()
         if self.x.size > 1:
             for sign, bounds in ((1.0, high), (-1.0, low)):
                 if not np.any(np.isfinite(bounds)):

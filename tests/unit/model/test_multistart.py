@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics.deadline import Deadline
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
 
@@ -117,3 +118,17 @@ def test_searches_without_a_feasible_end_are_few():
     answer = search.solve(np.array([1.0]), NO_P)
     # on a sphere of radius 1 the product is at least -1 / sqrt(27)
     assert answer.value == pytest.approx(-1 / np.sqrt(27), abs=1e-6)
+
+
+def test_many_groups_are_answered_by_one_search_where_time_is_over():
+    n = 40
+    x, y = cp.Variable(n, name="x"), cp.Variable(n, name="y")
+    search = lower_of(cp.sum(cp.nlp.sin(y + x)), [], x, y)
+    near = np.full(n, 11.0) + np.linspace(-0.2, 0.2, n)  # 7 pi / 2 = 10.9956 is a bottom
+    late = search.solve(np.zeros(n), NO_P, near=[near], deadline=Deadline.after(0.0))
+    assert late.status is InnerStatus.OPTIMAL
+    assert late.y == pytest.approx(np.full(n, 3.5 * np.pi), abs=1e-5)
+    assert late.solver == "0 local searches"
+    # What was not searched thoroughly is not remembered as if it had been.
+    again = search.solve(np.zeros(n), NO_P, near=[near])
+    assert int(again.solver.split()[0]) >= n
