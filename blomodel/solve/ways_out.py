@@ -105,7 +105,7 @@ class Attainment:
         return self._at_the_bounds()
 
     def _rays(self) -> Iterator[np.ndarray]:
-        """Directions in which upper variables have no bound: single ones where they are few, all of them.
+        """Directions in which upper variables have no bound: single ones, and all of them.
 
         Where they are many, a few of them say little; there it is the way on from zero instead.
         """
