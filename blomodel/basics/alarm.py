@@ -19,6 +19,7 @@ from blomodel.basics.deadline import Deadline, end_of_work
 Result = TypeVar("Result")
 
 BETWEEN_RINGS = 1.0  # seconds, until an alarm that was lost is raised again
+LONGEST_START = 1.0  # seconds that an exception waits for threads that are being started
 BETWEEN_LOOKS = 0.01  # seconds, at a thread that must not be disturbed at the moment
 
 _COMPILERS = ("numba.", "llvmlite.", "blomodel.kernels.")  # modules of whoever compiles
@@ -26,6 +27,7 @@ _keepers: list[Callable[[], None]] = []  # each has what came in a bad moment ra
 _sheltered: Counter[int] = Counter()  # by thread, how many shelters it is in
 _compiling: dict[int, list[float]] = {}  # by thread, when the compilations at work have begun
 _compiled: defaultdict[int, float] = defaultdict(float)  # by thread, seconds that they took
+_starting = threading.RLock()  # held while a thread of ours starts another, or is sent an exception
 _awaited: Counter[int] = Counter()  # by thread, how many alarms wait until it has left them
 
 
@@ -63,7 +65,7 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
             is_in_time = is_done.wait(BETWEEN_RINGS)
 
     watcher = threading.Thread(target=wait, daemon=True)
-    watcher.start()
+    start_thread(watcher)
     try:
         is_at_work.set()
         yield
@@ -191,7 +193,7 @@ class _CtrlC:
             self.has_come = False
             if self.receiver is not None:
                 self.receiver.take_held()
-            threading.Thread(target=_interrupt_outside, args=(self.receiver,), daemon=True).start()
+            start_thread(threading.Thread(target=_interrupt_outside, args=(self.receiver,), daemon=True))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         is_impatient, self.has_come = self.has_come, True
@@ -243,6 +245,21 @@ def raise_outside(thread: int, signal: type[BaseException], is_done: threading.E
         _awaited[thread] -= 1
 
 
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread while no exception is sent to this one.
+
+    A thread that is being started has the number of the one that starts it until it runs. It would get
+    the exception, end before it has begun, and be waited for without end.
+    """
+    with _starting:
+        thread.start()
+
+
 def raise_in(thread: int, signal: type[BaseException]) -> None:
     """Have an exception raised in a thread at its next step."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(signal))
+    is_alone = _starting.acquire(timeout=LONGEST_START)
+    try:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(signal))
+    finally:
+        if is_alone:
+            _starting.release()

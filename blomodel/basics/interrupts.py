@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-from blomodel.basics.alarm import Disturbance, pass_ctrl_c_to, raise_outside
+from blomodel.basics.alarm import Disturbance, pass_ctrl_c_to, raise_outside, start_thread
 
 
 class CutShort(Disturbance, BaseException):
@@ -85,7 +85,7 @@ class Interrupts:
         def begin_to_wait() -> None:
             if not waiting:
                 waiting.append(threading.Thread(target=wait, daemon=True))
-                waiting[0].start()
+                start_thread(waiting[0])
 
         if self.has_come:
             begin_to_wait()

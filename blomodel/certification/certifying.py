@@ -41,6 +41,10 @@ NO_TIME: tuple[bool | None, LocalFacts] = (
     None,
     LocalFacts(None, False, "the time limit left no time for the test on pieces"),
 )
+AT_A_TIE = (
+    "x lies so near to where the lower level is indifferent between two answers that tests of the "
+    "neighbourhood cannot tell the sides apart"
+)
 WHOLE = "with integer variables only a bound can show that no better point exists, and none is reached"
 
 
@@ -130,9 +134,14 @@ def certify_point(
         if slope is not None and adopts_exact_answer:
             exact = measure(judged, replace(point, y=slope.y), deadline, lower)
             if not objections(judged, exact, tolerance):
+                is_another = abs(exact.objective - checks.objective) > BOUGHT * (
+                    1 + abs(exact.objective)
+                )
                 checks, point, slope = exact, exact.point, None
                 exact_y = judged.invert_y(point, point.y)
                 unique, facts = study(judged, point.x, point.y, lower, deadline)
+                if is_another:
+                    facts = replace(facts, is_local_optimum=False, stationarity=None, reason=AT_A_TIE)
                 stationarity, descent = facts.stationarity, None
                 if facts.y is None:
                     (slope,) = ended(lambda: (_slope(judged, exact, tolerance),), no_slope)
@@ -163,8 +172,9 @@ def certify_point(
                 lambda: find_another(problem, here, deadline), (None, None), deadline
             )
         claim, reasons = _claim(facts, lower, distance, optimality_gap, known.source)
-        if lower.is_proven and distance is not None and distance < -CONTRADICTION:
-            known, distance = Bound(source="the one that was found is disproved by this point"), None
+        if distance is not None and distance < -CONTRADICTION:
+            how = "disproved" if lower.is_proven else "contradicted"
+            known, distance = Bound(source=f"the one that was found is {how} by this point"), None
         if not lower.is_convex:
             tolerated = _far_apart(judged, checks, tolerance)
             if tolerated is not None:

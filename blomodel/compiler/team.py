@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.basics.alarm import enter_shelter, leave_shelter
+from blomodel.basics.alarm import enter_shelter, leave_shelter, start_thread
 from blomodel.compiler.dividing import Division, divide, row_starts
 from blomodel.compiler.work import estimated_work
 from blomodel.kernels import division
@@ -80,7 +80,7 @@ class Team:
         self._tasks = queue.SimpleQueue()
         run_part(0, 0, 0, 0)  # compiled, or loaded, by one thread
         for _ in range(self.count - 1):
-            threading.Thread(target=_help, args=(self._tasks,), daemon=True).start()
+            start_thread(threading.Thread(target=_help, args=(self._tasks,), daemon=True))
 
     def end(self) -> None:
         """Send the helpers home."""

@@ -42,6 +42,7 @@ WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
 PROBES, PROBES_IN_HASTE = 10, 2  # x at which the lower level is asked where no point is known; in haste
 ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
+LEAST_LOOK = 0.3  # seconds for it under a time limit, in any case
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
 CLAIMS = tuple(status for status in Status if status.has_point)
 LAST_CHANCE = 0.5  # seconds for a first lower answer, however late it is: without one there is nothing
@@ -153,7 +154,9 @@ def _claim(
         return _without_answer(problem, run, best, deadline, is_explained)
 
     def look(at: Point) -> WayOut | None:
-        return unless_late(partial(_look_for_a_way_out, problem, run, at, deadline), None, deadline)
+        # Under a time limit no longer than all that came before it: what is left has better uses.
+        latest = deadline if deadline.is_never else deadline.earlier(max(run.elapsed, LEAST_LOOK))
+        return unless_late(partial(_look_for_a_way_out, problem, run, at, latest), None, latest)
 
     way_out = look(point) if is_explained else None
     if way_out is None and certificate.claim is not Status.OPTIMAL and _falls_on(run, point, deadline):
@@ -204,6 +207,7 @@ def _jump_beside(run: Run, best: Best) -> NoAnswer | None:
 def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best:
     """The best candidate that passes the certificate; failing that, the least wrong one's refusal."""
     refused: Best = (None, None, "")
+    kept: Best | None = None
     ranking = _exact_first(run, run.ranking())
     # Where f falls without limit the best points are so far away that no solver can answer there.
     nearer = [c for c in ranking if np.abs(c.x).max(initial=0.0) <= FAR and run.is_acceptable(c)]
@@ -213,12 +217,27 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
         point = Point(problem.chain.end.levels, candidate.x, candidate.y)
         best: Best = (certificate, point, candidate.source)
         if certificate.accepted:
-            return best
+            before = None if kept is None else kept[0]
+            if before is None or is_better(problem.sign, certificate, before):
+                kept = best
+            if not _has_rivals(problem, run, certificate, tried[number:]):
+                break
         if refused[0] is None:
             refused = best
         if deadline.is_over:
             break
-    return refused
+    return refused if kept is None else kept
+
+
+def _has_rivals(
+    problem: BilevelProblem, run: Run, certificate: Certificate, others: list[Candidate]
+) -> bool:
+    """Whether a point that got another lower answer in its certificate is worth less than another one."""
+    if certificate.y is None:
+        return False
+    reached = problem.sign * certificate.objective
+    least = reached - run.tolerance * (1 + abs(reached))
+    return any(run.is_acceptable(c) and problem.chain.invert_value(c.value) < least for c in others)
 
 
 def _worse_by_steps(run: Run, ranking: list[Candidate]) -> list[Candidate]:

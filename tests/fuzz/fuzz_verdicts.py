@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 from fuzz_closed_forms import Special
-from fuzz_judge import best_answers, exact_value, is_confirmed, lower_gaps, search, values
+from fuzz_judge import TIE, best_answers, exact_value, is_confirmed, lower_gaps, search, values
 from fuzz_models import draw_model
 from fuzz_pieces import Model, Numbers
 from fuzz_states import state
 
 import blomodel as bm
 
+PROFIT = 3.0  # slope of f in y with which it may profit from what counts as a tie
 BOUND_SLACK = 1e-5  # relative; what a bound may lie above a point of brute force
 WORSE = 1e-3  # relative; from where an answer counts as worse than brute force
 OVER = 1.2, 1.0  # a time limit times this plus these seconds, in CPU time, counts as a hang
@@ -58,6 +59,12 @@ def verdict(model: int | Model | Special, **settings) -> dict:
         judge_no_point(model, record)
     record["judged in"] = time.process_time() - began
     return record
+
+
+def profit(model: Model, x, y) -> float:
+    """What f may gain by answers that brute force takes for equal: where g is curved, the root of that."""
+    largest = max(abs(v) for _, v, _, _ in lower_gaps(model, x, y))
+    return PROFIT * float(np.sqrt(TIE * (1 + largest)))
 
 
 def judge_point(model: Model, record: dict, x, y, certificate) -> None:
@@ -107,7 +114,7 @@ def judge_point(model: Model, record: dict, x, y, certificate) -> None:
         record["better by"] = -gain
     if (is_false_bound or is_false_optimum) and is_confirmed(model, best_x, best_y):
         # An alarm counts only if it stands with lower answers that are exact.
-        exact = exact_value(model, best_x, best_y)
+        exact = exact_value(model, best_x, best_y) + profit(model, best_x, best_y)
         is_false_bound &= record["bound"] > exact + slack
         is_false_optimum &= (
             value - exact > 1.2 * certificate.optimality_gap * (1 / unit + abs(value)) + slack

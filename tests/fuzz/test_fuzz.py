@@ -37,7 +37,12 @@ def test_nothing_false_is_said(kind):
     judged()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+# A point beside a tie got the answer of one side, was worth less than others, and counted as optimal there;
+# and two ties of the judge's own that f profits from.
+FOUND = [1_000_556, 1_000_716, 2_000_420]
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
 def test_numbered_models(seed):
     _holds(draw_model(seed))
 

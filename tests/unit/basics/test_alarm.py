@@ -239,3 +239,27 @@ def test_an_alarm_that_comes_up_in_a_destructor_rings_again(monkeypatch):
         Loses()
         busy(20)
     assert time.perf_counter() < began + 20
+
+
+NESTED = """
+import time
+from blomodel.basics.alarm import alarm, in_time
+from blomodel.basics.deadline import Deadline
+
+def start_alarms():
+    while True:
+        with alarm(Deadline.after(30.0), KeyError):
+            pass
+
+end, count = time.perf_counter() + 5, 0
+while time.perf_counter() < end:
+    in_time(start_alarms, Deadline.after(0.002 + 1e-5 * (count % 97)))
+    count += 1
+print("all ended")
+"""
+
+
+def test_an_alarm_does_not_reach_the_thread_that_is_just_being_started():
+    # It would end before it has begun, and who has started it would wait for ever.
+    run = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=60)
+    assert "all ended" in run.stdout, run.stderr[-2000:]
