@@ -232,7 +232,7 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
 def _has_rivals(
     problem: BilevelProblem, run: Run, certificate: Certificate, others: list[Candidate]
 ) -> bool:
-    """Whether a point that got another lower answer in its certificate is worth less than another one."""
+    """Whether a point that got another lower answer in its certificate is worth less than others."""
     if certificate.y is None:
         return False
     reached = problem.sign * certificate.objective

@@ -62,7 +62,7 @@ def verdict(model: int | Model | Special, **settings) -> dict:
 
 
 def profit(model: Model, x, y) -> float:
-    """What f may gain by answers that brute force takes for equal: where g is curved, the root of that."""
+    """What f may gain by answers that brute force takes for equal: the root where g is curved."""
     largest = max(abs(v) for _, v, _, _ in lower_gaps(model, x, y))
     return PROFIT * float(np.sqrt(TIE * (1 + largest)))
 

@@ -37,8 +37,8 @@ def test_nothing_false_is_said(kind):
     judged()
 
 
-# A point beside a tie got the answer of one side, was worth less than others, and counted as optimal there;
-# and two ties of the judge's own that f profits from.
+# A point beside a tie got the answer of one side, was worth less than others, and counted as a local
+# optimum there; and two ties of the judge's own that f profits from.
 FOUND = [1_000_556, 1_000_716, 2_000_420]
 
 
