@@ -18,6 +18,7 @@ from fuzz_pieces import Follower, Model, Numbers
 FEASIBLE = 1e-9
 EXACT = 1e-12  # slack of rows for an answer that is held against another one
 TIE = 1e-11  # relative to 1 + |v|: more would let f profit from it
+SAMPLED = 400  # answers by which the range of g is estimated
 FAR = 1e3  # in place of no bound at all
 
 
@@ -375,6 +376,7 @@ def lower_gaps(model: Model, x, y):
         here = each.sense * float(np.ravel(each.g(x_column, own[:, None], Numbers))[0])
         finite = g[np.isfinite(g)]
         spread = float(finite.max() - finite.min()) if finite.size else 0.0
+        spread = max(spread, sampled_range(each, x_column))  # those kept are all among the best
         found.append(
             (
                 here - float(least[0]),
@@ -384,6 +386,19 @@ def lower_gaps(model: Model, x, y):
             )
         )
     return found
+
+
+def sampled_range(follower, x_column):
+    """How much g varies over points of the box that keep the rows; 0 without a box."""
+    if not np.isfinite(follower.low + follower.high).all() or follower.whole.any():
+        return 0.0
+    spread = np.random.default_rng(0).random((len(follower.low), SAMPLED))
+    y = follower.low[:, None] + (follower.high - follower.low)[:, None] * spread
+    x = np.repeat(x_column, SAMPLED, axis=1)
+    g = np.ravel(follower.g(x, y, Numbers)) * np.ones(SAMPLED)
+    kept = np.isfinite(g) & (values(follower.rows, x, y).max(axis=0, initial=-1.0) <= 0)
+    kept &= np.abs(values(follower.equations, x, y)).max(axis=0, initial=0.0) <= FEASIBLE
+    return float(np.ptp(g[kept])) if kept.any() else 0.0
 
 
 def is_confirmed(model: Model, x, y):
