@@ -10,6 +10,7 @@ import blomodel as bm
 from blomodel.certification.bounds import Bound
 from blomodel.certification.certifying import certify_point
 from blomodel.declare.point import Point
+from blomodel.model.global_lower import GlobalLower
 
 
 def stated() -> bm.BilevelProblem:
@@ -48,3 +49,15 @@ def test_a_bound_that_the_point_disproves_is_not_shown():
     assert certificate.bound is None
     assert certificate.claim != "optimal"
     assert any("must be wrong" in reason for reason in certificate.reasons)
+
+
+def test_a_bound_that_a_point_without_proof_contradicts_is_not_shown(monkeypatch):
+    monkeypatch.setattr(GlobalLower, "confirm", lambda self, x, p, known, *rest: (known, False))
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    lower = bm.Lower(cp.Minimize(cp.nlp.cos(2 * y) + x * y), [y >= -2, y <= 2], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x + y), [x >= 0, x <= 1], lower)
+    problem.solve(effort="quick")
+    point = Point(problem.levels, np.array([float(x.value)]), np.array([float(y.value)]))
+    certificate = certify_point(problem, point, tolerance=1e-6, reported=Bound(50.0, "nothing"))
+    assert certificate.accepted and certificate.bound is None
+    assert "contradicted" in certificate.bound_source
