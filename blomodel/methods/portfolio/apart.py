@@ -14,8 +14,7 @@ from blomodel.methods.portfolio.effort import Effort, is_confirmed
 from blomodel.methods.portfolio.planned import PlannedStep, PlanOf
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Outlook
-from blomodel.methods.portfolio.trees import Tree
-from blomodel.methods.portfolio.trees_apart import BlockEnd, constant_of, trees_apart
+from blomodel.methods.portfolio.trees import BlockEnd, Tree, constant_of, trees_apart
 from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run, StopRun
 from blomodel.methods.search.piece_tree import SAFE

@@ -16,7 +16,6 @@ import numpy as np
 from blomodel.methods.portfolio.answer_descents import AnswerDescents, may_wait
 from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
-from blomodel.methods.portfolio.both_agree import BothAgree
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
 from blomodel.methods.portfolio.equivalent import exact_without_kinks, search_without_kinks
 from blomodel.methods.portfolio.exchange import Exchange
@@ -35,7 +34,7 @@ from blomodel.methods.portfolio.steps import (
     PenaltyFromTheEnd,
     Rescue,
 )
-from blomodel.methods.portfolio.tangent_bound import TangentBound
+from blomodel.methods.portfolio.tangent_bound import BothAgree, TangentBound
 from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
 from blomodel.methods.portfolio.worst_cases import WorstCases
 from blomodel.methods.portfolio.zero_sum import OneProgram

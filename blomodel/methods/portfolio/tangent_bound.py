@@ -1,4 +1,4 @@
-"""The step of ``auto`` that bounds f by its tangents, where f is convex in x and y together."""
+"""Steps of ``auto`` where f is convex in x and y together: what the upper level would wish for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Outlook, Share, Step
 from blomodel.methods.run.run import Run
+from blomodel.methods.run.starts import relaxed_solution
 from blomodel.methods.search.tangents import SAFE, Tangents
+from blomodel.structure.facts import holding
 from blomodel.structure.joint_convexity import JointConvexity
 
 NEAR = 1e-2  # relative: a bound so near to the best value may yet meet a better one
@@ -48,3 +50,41 @@ class TangentBound(Step):
         best = run.best()
         may_yet = best is None or best.value - bound <= NEAR * (1 + abs(best.value))
         return Outlook.MORE if may_yet else Outlook.DONE
+
+
+@dataclass(frozen=True)
+class BothAgree(Step):
+    """The point that the upper level would choose if it decided y too.
+
+    Where lower rows hold x, what the upper level likes best often lies at the edge of what the lower
+    level can do at all. Descents in x creep along such an edge; one convex program finds the point, and
+    proves it.
+    """
+
+    name = "both levels' wish"
+    family = "high point"
+    share: ClassVar[Share] = Share(part=0.1)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> BothAgree | None:
+        """Where lower rows hold x, f is convex by cvxpy's rules, and no tree over pieces bounds it."""
+        model = situation.model
+        if situation.objective is not None or not holding(model.lower_constraints, model.x.leaves):
+            return None
+        return cls() if model.f_expression.is_convex() else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            "f over both levels' constraints is one convex program, and lower rows hold x: where the "
+            "lower level answers at its x as the upper one wishes, that is proven best"
+        )
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Solve it, and ask the lower level."""
+        wish = relaxed_solution(run)
+        if wish is None:
+            return Outlook.SETTLED if run.is_infeasible else Outlook.DONE
+        run.offer(*wish, self.name)
+        return Outlook.SETTLED if is_proven_best(run) else Outlook.DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,8 +13,12 @@ from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.piece_tree import piece_tree
+from blomodel.methods.search.piece_tree import GAP, piece_tree
+from blomodel.methods.search.pieces import exact_pieces
+from blomodel.reformulations.forms.pieces import convex_objective
+from blomodel.solvers.complementarity import ComplementarityStatus, blocks_of, solve_globally
 from blomodel.text.layout import counted
+from blomodel.transformations.independent import Part
 
 WORK = 300_000  # nodes of the first level, times the unknowns of each
 CLOSED = 0.2  # share of the gap that a portion must close for another one before the searches
@@ -27,6 +32,9 @@ PORTIONS = (
 TRIAL, TRIAL_HOPEFUL = 0.1, 0.03  # share of the first level's nodes in a trial, and of the gap
 TRIAL_PORTIONS = (0.3, 0.7)  # of its nodes; after the first, half the pace will do
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
+
+APART_SHARE = 0.5  # of the time that is left, for all of them together
+IN_VAIN = 3  # blocks without a proof, after which the others are not tried
 
 
 def nodes_of_a_level(size: int) -> int:
@@ -193,3 +201,68 @@ def _gap(run: Run) -> float:
     """Between the best value and the bound."""
     best = run.best()
     return np.inf if best is None else best.value - run.bound
+
+
+@dataclass(frozen=True)
+class BlockEnd:
+    """What the tree of one block has proven.
+
+    Attributes
+    ----------
+    x, y : arrays
+    value, bound : float
+        Without the constant of the upper objective.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    value: float
+    bound: float
+
+
+def constant_of(run: Run) -> float:
+    """What the values of all blocks lack."""
+    return exact_pieces(run).constant
+
+
+def trees_apart(run: Run, parts: Sequence[Part], ended: dict[int, BlockEnd]) -> None:
+    """Put the optimum of each part whose tree ends soon under the part's number.
+
+    Sets ``run.is_infeasible`` where one of them has no point.
+    """
+    model = run.model
+    if model.has_integers or convex_objective(model, run.p) is None:
+        return
+    with run.within(APART_SHARE * run.remaining):
+        _search_parts(run, parts, ended)
+
+
+def _search_parts(run: Run, parts: Sequence[Part], ended: dict[int, BlockEnd]) -> None:
+    exact, model = exact_pieces(run), run.model
+    owner = np.empty(model.x.size + model.y.size, dtype=int)
+    for number, part in enumerate(parts):
+        owner[part.x] = owner[model.x.size + part.y] = number
+    n_in_vain = 0
+    for number, block in enumerate(blocks_of(exact.qp, owner) or ()):
+        run.check_limits()
+        result = solve_globally(
+            block.qp,
+            node_limit=nodes_of_a_level(len(block.entries)),
+            deadline=run.deadline.earlier(run.remaining / (len(parts) - number)),
+            gap=GAP,
+        )
+        run.evaluations += result.nodes
+        if result.status is ComplementarityStatus.INFEASIBLE:
+            run.is_infeasible = True
+            run.note(f"none of the pieces of the KKT conditions of part {number + 1} has a point")
+            return
+        if result.status is not ComplementarityStatus.OPTIMAL or result.z is None:
+            n_in_vain += 1
+            if n_in_vain == IN_VAIN:
+                return
+            continue
+        z = np.zeros(len(exact.qp.q))
+        z[block.entries] = result.z
+        x, y, _ = exact.split(z)
+        part = parts[number]
+        ended[number] = BlockEnd(x[part.x], y[part.y], result.value, result.bound)

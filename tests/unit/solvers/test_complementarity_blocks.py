@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blomodel.solvers.complementarity import ComplementarityQP, solve_globally
-from blomodel.solvers.complementarity_blocks import blocks_of
+from blomodel.solvers.complementarity import ComplementarityQP, blocks_of, solve_globally
 
 N_DECIDED, N_PAIRS = 3, 4
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.methods.portfolio.both_agree import BothAgree
+from blomodel.methods.portfolio.tangent_bound import BothAgree
 
 
 def machine(n_samples, *, weight_of_violations=0.5):

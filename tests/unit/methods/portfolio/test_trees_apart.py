@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blomodel.methods.portfolio import apart, trees_apart
+from blomodel.methods.portfolio import apart, trees
 from tests.unit.transformations.test_independent import market
 
 HOURS = 5
@@ -29,13 +29,13 @@ def test_no_part_gets_a_plan_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_parts_whose_trees_do_not_end_are_solved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, asked, worked = trees_apart.solve_globally, [], []
+    plain, asked, worked = trees.solve_globally, [], []
 
     def give_up_on_the_second(qp, **settings):
         asked.append(qp)
         return plain(qp, **{**settings, "node_limit": 0 if len(asked) == 2 else settings["node_limit"]})
 
-    monkeypatch.setattr(trees_apart, "solve_globally", give_up_on_the_second)
+    monkeypatch.setattr(trees, "solve_globally", give_up_on_the_second)
     follow = apart._FollowPlan.__call__
     monkeypatch.setattr(
         apart._FollowPlan, "__call__", lambda self, run: (worked.append(run), follow(self, run))[1]
@@ -50,12 +50,12 @@ def test_parts_whose_trees_do_not_end_are_solved_one_by_one(monkeypatch: pytest.
 def test_points_that_the_lower_level_does_not_accept_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain = trees_apart.solve_globally
+    plain = trees.solve_globally
 
     def spoil(qp, **settings):
         result = plain(qp, **settings)
         result.z = result.z + np.random.default_rng(1).normal(size=result.z.size)
         return result
 
-    monkeypatch.setattr(trees_apart, "solve_globally", spoil)
+    monkeypatch.setattr(trees, "solve_globally", spoil)
     assert solved(market(HOURS)) == pytest.approx(BEST, rel=1e-6)
