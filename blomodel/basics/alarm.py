@@ -71,6 +71,7 @@ def alarm(deadline: Deadline, signal: type[BaseException], grace: float = 0.0) -
         yield
     finally:
         is_done.set()
+        is_at_work.set()  # another alarm may have come up before that was said
         watcher.join()
         for raise_kept in _keepers:
             raise_kept()
