@@ -82,14 +82,14 @@ class VfIdca:
     def run(self, run: Run) -> None:
         """Iterate from the user's start, or from bounds of 1."""
         form = run.once(ConvexDifference, lambda: convex_difference(run.model, run.p))
-        x, y = (None, None) if run.start is None else run.start
-        point = form.first_point(x, y, run.deadline)
+        start = (None, None) if run.start is None else run.start
+        point = form.first_point(*start)
         weight = self.penalty
         x = None
         try:
             for _ in range(self.max_steps):
                 run.check_limits()
-                lower = form.solve_lower(point, run.deadline)
+                lower = form.solve_lower(point)
                 run.evaluations += 1
                 if lower is None:
                     run.check_limits()
@@ -98,7 +98,7 @@ class VfIdca:
                 x = lower.x
                 run.offer(x, lower.y, self.name)
                 try:
-                    following, violation = form.step(point, lower, weight, self.convexity, run.deadline)
+                    following, violation = form.step(point, lower, weight, self.convexity)
                 except LowerLevelError as error:
                     run.check_limits()
                     run.note(f"vf-idca: stopped at weight {weight:g}: {error}")
@@ -116,7 +116,7 @@ class VfIdca:
         finally:
             # After a time limit what is left belongs to the certificate of what was offered.
             if not run.deadline.is_over:
-                lower = form.solve_lower(point, run.deadline)
+                lower = form.solve_lower(point)
                 x = x if lower is None else lower.x
                 if x is not None:
                     run.propose(x, form.y_of(point), self.name)

@@ -42,8 +42,8 @@ WORTH = 1e-2  # relative: what the value of an exact answer may be worse
 FAR = 1e6  # entries of x beyond it are far away
 PROBES, PROBES_IN_HASTE = 10, 2  # x at which the lower level is asked where no point is known; in haste
 ASKED_AT_LEAST = 60  # times that the lower level may be asked in the search for a way out,
-LEAST_LOOK = 0.3  # seconds for it under a time limit, in any case
 SHARE_OF_ASKED = 0.05  # or a part of how often the method asked
+LEAST_LOOK = 0.3  # seconds for that search under a time limit, in any case
 CLAIMS = tuple(status for status in Status if status.has_point)
 LAST_CHANCE = 0.5  # seconds for a first lower answer, however late it is: without one there is nothing
 TO_FIND = 0.65  # share of the time that is left for it; the rest is for its certificate
@@ -222,7 +222,7 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
                 kept = best
             if not _has_rivals(problem, run, certificate, tried[number:]):
                 break
-        if refused[0] is None:
+        elif refused[0] is None:
             refused = best
         if deadline.is_over:
             break
@@ -232,11 +232,14 @@ def _certify_best(problem: BilevelProblem, run: Run, deadline: Deadline) -> Best
 def _has_rivals(
     problem: BilevelProblem, run: Run, certificate: Certificate, others: list[Candidate]
 ) -> bool:
-    """Whether a point that got another lower answer in its certificate is worth less than others."""
+    """Whether a point that got another lower answer in its certificate is worth far less than others.
+
+    A little less is what an exact answer costs, and the others would have to pay it too.
+    """
     if certificate.y is None:
         return False
     reached = problem.sign * certificate.objective
-    least = reached - run.tolerance * (1 + abs(reached))
+    least = reached - WORTH * (1 + abs(reached))
     return any(run.is_acceptable(c) and problem.chain.invert_value(c.value) < least for c in others)
 
 

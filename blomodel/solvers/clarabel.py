@@ -30,7 +30,6 @@ STATUS = {
 # problem's conditioning allows can lose a good point on the way, or the sight of infeasibility.
 _TOLERANCES = (1e-11, 1e-9, 1e-7)
 _USELESS = 1e-5  # residuals above this make a point worthless here
-_OUT_OF_TIME = ("MaxTime", "CallbackTerminated")
 _PROVISIONAL = ("AlmostPrimalInfeasible", "AlmostDualInfeasible")
 
 # An almost-solved answer is still useful here when it is much better than Clarabel's default.
@@ -121,6 +120,7 @@ class Clarabel(InnerSolver):
     )
     module: ClassVar[str] = "clarabel"
     is_trusted: ClassVar[bool] = True
+    out_of_time: ClassVar[tuple[str, ...]] = ("MaxTime", "CallbackTerminated")
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -145,7 +145,7 @@ class Clarabel(InnerSolver):
                 answer.status = InnerStatus.INACCURATE
             if best is None or _rank(answer) < _rank(best):
                 best = answer
-            if _is_settled(best, question.accuracy) or answer.reason in _OUT_OF_TIME:
+            if _is_settled(best, question.accuracy) or answer.reason in self.out_of_time:
                 break
         assert best is not None
         best.iterations = spent
@@ -175,7 +175,7 @@ class Clarabel(InnerSolver):
 
     def _attempt(self, question: ConicQuestion, tolerance: float, reuse: bool) -> Answer:
         if min(question.deadline, end_of_work()).remaining <= self._least:
-            return _failure(question, _OUT_OF_TIME[0])
+            return _failure(question, self.out_of_time[0])
         # Presolve removes rows without a bound (b infinite), which an update could not bring back.
         updatable = reuse and bool(np.isfinite(question.b).all())
         try:

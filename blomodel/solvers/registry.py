@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from blomodel.basics.deadline import end_of_work
 from blomodel.basics.registry import Registry, did_you_mean
 from blomodel.basics.troubles import count_trouble, is_from_outside
 from blomodel.errors import (
@@ -45,6 +46,9 @@ class InnerSolver(ABC):
 
     # Whether to fail is nothing special for it: it is asked first because it is quick.
     may_fail: ClassVar[bool] = False
+
+    # Its reasons where a time limit has stopped it, which is no trouble.
+    out_of_time: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self.options = dict(options or {})
@@ -117,7 +121,8 @@ def surviving(solve: Callable[[Any, Any], Answer]) -> Callable[[Any, Any], Answe
             if is_from_outside(error):
                 raise
             answer = _broken_off(self, question, error)
-        if answer.status is InnerStatus.FAILED and not self.may_fail:
+        is_stopped = answer.reason in self.out_of_time or end_of_work().is_over
+        if answer.status is InnerStatus.FAILED and not (self.may_fail or is_stopped):
             count_trouble(self.name)
         return answer
 

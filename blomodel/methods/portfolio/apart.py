@@ -17,12 +17,11 @@ from blomodel.methods.portfolio.step import Outlook
 from blomodel.methods.portfolio.trees import BlockEnd, Tree, constant_of, trees_apart
 from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run, StopRun
-from blomodel.methods.search.piece_tree import SAFE
+from blomodel.methods.search.piece_tree import SAFE, SOURCE
 from blomodel.model.model import Model
 from blomodel.transformations.independent import Part, independent_parts
 
 ENDS_OF_PARTS = "what was found of independent problems"  # key under which a run keeps that
-TREES = "branch and bound over KKT pieces"
 ROUNDS = 3  # in which parts that were stopped at their share of the time are searched again
 
 
@@ -221,7 +220,7 @@ class _Result:
     def proven(cls, end: BlockEnd, constant: float = 0.0) -> _Result:
         """The optimum that a tree has found."""
         value, bound = end.value + constant, end.bound + constant
-        return cls(end.x, end.y, value, bound, TREES, SAFE, False, False, True)
+        return cls(end.x, end.y, value, bound, SOURCE, SAFE, False, False, True)
 
     def with_best_of(self, earlier: _Result | None) -> _Result:
         """The same with what an earlier search of the part has found, where that was better."""

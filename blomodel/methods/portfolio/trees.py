@@ -32,9 +32,8 @@ PORTIONS = (
 TRIAL, TRIAL_HOPEFUL = 0.1, 0.03  # share of the first level's nodes in a trial, and of the gap
 TRIAL_PORTIONS = (0.3, 0.7)  # of its nodes; after the first, half the pace will do
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
-
-APART_SHARE = 0.5  # of the time that is left, for all of them together
-IN_VAIN = 3  # blocks without a proof, after which the others are not tried
+APART_SHARE = 0.5  # of the time that is left, for the trees of all independent problems together
+IN_VAIN = 3  # independent problems without a proof, after which the others are not tried
 
 
 def nodes_of_a_level(size: int) -> int:
@@ -228,7 +227,9 @@ def constant_of(run: Run) -> float:
 def trees_apart(run: Run, parts: Sequence[Part], ended: dict[int, BlockEnd]) -> None:
     """Put the optimum of each part whose tree ends soon under the part's number.
 
-    Sets ``run.is_infeasible`` where one of them has no point.
+    The KKT conditions of the whole problem are there as matrices, which fall apart as the problem does.
+    A tree over the pieces of a block needs no model, lower solver or plan of its own, which is what
+    small problems spend their time on. Sets ``run.is_infeasible`` where one of them has no point.
     """
     model = run.model
     if model.has_integers or convex_objective(model, run.p) is None:

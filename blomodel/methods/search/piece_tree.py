@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from blomodel.solvers.complementarity_pieces import Pieces
 
 
+SOURCE = "branch and bound over KKT pieces"  # of the bounds
 PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
 SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
 GAP = 1e-8  # relative difference of value and bound at which the tree ends
@@ -161,7 +162,7 @@ class PieceTree:
         bound = self.exact.constant + self.tree.bound
         nodes = counted(self.tree.nodes, "node")
         resumed = " (resumed)" if self.is_resumed else ""
-        run.raise_bound(bound, f"branch and bound over KKT pieces, {nodes}{resumed}", SAFE)
+        run.raise_bound(bound, f"{SOURCE}, {nodes}{resumed}", SAFE)
 
     def _take(self, run: Run, z: np.ndarray) -> None:
         """Keep a point that the tree has found."""

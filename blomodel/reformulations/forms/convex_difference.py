@@ -18,7 +18,7 @@ from cvxpy.atoms.affine.binary_operators import MulExpression, multiply
 from cvxpy.atoms.pnorm import Pnorm
 
 from blomodel.basics import limits
-from blomodel.basics.deadline import NEVER, Deadline
+from blomodel.basics.deadline import end_of_work
 from blomodel.compiler.expressions.constraints import EQUALITY, as_row
 from blomodel.compiler.expressions.rewriting import Substitution
 from blomodel.compiler.lowering import lower
@@ -26,6 +26,7 @@ from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.passes.polynomial import ABSENT, polynomial
 from blomodel.errors import LowerLevelError, ModelError
 from blomodel.model.model import Model
+from blomodel.programs.by_cvxpy import solve_by_cvxpy
 from blomodel.programs.objective import summands, total
 from blomodel.text.shorten import shorten
 
@@ -90,12 +91,7 @@ class ConvexDifference:
             raise ModelError("f, g and the rows are not convex in both levels' variables together.")
 
     def step(
-        self,
-        point: np.ndarray,
-        found: LowerPoint,
-        weight: float,
-        convexity: float,
-        deadline: Deadline = NEVER,
+        self, point: np.ndarray, found: LowerPoint, weight: float, convexity: float
     ) -> tuple[np.ndarray, float]:
         """The next point, and its violation of the linearised value constraint and the rows."""
         first = point[: self.upper.size]
@@ -103,7 +99,7 @@ class ConvexDifference:
         self._rest.value = found.value - found.slope @ first
         self._unit.value = self.unit
         self._weight.value, self._convexity.value = weight * self.unit, convexity * self.unit
-        if not _is_solved(self._program, deadline):
+        if not _is_solved(self._program):
             raise LowerLevelError("its convex program could not be solved accurately", first)
         return np.concatenate([self.upper.value, self.below.value]), float(self._excess.value)
 
@@ -111,30 +107,26 @@ class ConvexDifference:
         """The second part of a point."""
         return point[self.upper.size :]
 
-    def first_point(
-        self, x: np.ndarray | None, y: np.ndarray | None, deadline: Deadline = NEVER
-    ) -> np.ndarray:
+    def first_point(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
         """Where to begin."""
         raise NotImplementedError
 
-    def solve_lower(self, point: np.ndarray, deadline: Deadline = NEVER) -> LowerPoint | None:
+    def solve_lower(self, point: np.ndarray) -> LowerPoint | None:
         """The lower level at the first part of a point; None where it has no answer."""
         raise NotImplementedError
 
 
-def _is_solved(program: cp.Problem, deadline: Deadline) -> bool:
-    """Solve a convex program; whether an answer came, and before the deadline."""
+def _is_solved(program: cp.Problem) -> bool:
+    """Solve a convex program; whether an answer came before the work must end."""
     for accuracy in ACCURACIES:
-        if deadline.is_over:
-            return False
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), accuracy)
-        if not deadline.is_never:
-            tolerances["time_limit"] = deadline.remaining
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of inaccurate answers, here allowed
-                program.solve(solver=cp.CLARABEL, **tolerances)
-        except cp.error.SolverError:
+                solve_by_cvxpy(program, cp.CLARABEL, **tolerances)
+        except cp.SolverError:
+            if end_of_work().is_over:
+                return False
             continue
         return program.status in SOLVED
     return False
@@ -200,9 +192,7 @@ class AsStated(ConvexDifference):
                 rows.append(put(expression))
         super().__init__(upper, below, f, g, rows, hard)
 
-    def first_point(
-        self, x: np.ndarray | None, y: np.ndarray | None, deadline: Deadline = NEVER
-    ) -> np.ndarray:
+    def first_point(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
         """The user's start; the middle of the bounds where there is none, with the lower answer."""
         if x is None:
             low, high = self.model.bounds(self.p)
@@ -213,7 +203,7 @@ class AsStated(ConvexDifference):
             y = answer.y if answer.has_point else np.zeros(self.model.y.size)
         return np.concatenate([x, y])
 
-    def solve_lower(self, point: np.ndarray, deadline: Deadline = NEVER) -> LowerPoint | None:
+    def solve_lower(self, point: np.ndarray) -> LowerPoint | None:
         """v(x), with what was added to g, and its slope by the multipliers."""
         x = np.ascontiguousarray(point[: self.upper.size])
         program = self.model.lower_program
@@ -271,9 +261,7 @@ class PenaltiesAsBounds(ConvexDifference):
             [upper >= 0, *own],
         )
 
-    def first_point(
-        self, x: np.ndarray | None, y: np.ndarray | None, deadline: Deadline = NEVER
-    ) -> np.ndarray:
+    def first_point(self, x: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
         """The sizes of the penalties at the lower answer for given weights; 1 without any."""
         bounds, start = np.ones(self.model.x.size), np.zeros(self.model.y.size)
         if x is not None:
@@ -286,16 +274,16 @@ class PenaltiesAsBounds(ConvexDifference):
         if y is not None:
             start = y
         point = np.concatenate([np.maximum(bounds, SMALLEST_BOUND), start])
-        found = self.solve_lower(point, deadline)
+        found = self.solve_lower(point)
         if found is not None:  # multipliers are in units of g over those of the bounds
             largest = float(np.abs(found.slope).max(initial=0))
             self.unit = largest if largest > 1e-6 * (1 + abs(found.value)) else 1.0
         return point
 
-    def solve_lower(self, point: np.ndarray, deadline: Deadline = NEVER) -> LowerPoint | None:
+    def solve_lower(self, point: np.ndarray) -> LowerPoint | None:
         """The least loss within the bounds; its slope is minus the multipliers, which are x."""
         self._bounds.value = np.maximum(point[: self.upper.size], 0.0)
-        if not _is_solved(self._lower, deadline):
+        if not _is_solved(self._lower):
             return None
         multipliers = np.empty(self.upper.size)
         for (places, _), row in zip(self._penalties, self._rows, strict=True):
