@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from blomodel.solvers.convex_qp import ConvexProgram
 
 Vector = NDArray[np.float64]
-REGULARISATION = 1e-9
+REGULARISATION = 1e-9  # of the equilibrated KKT matrix
+EQUILIBRATION_ROUNDS = 6  # each takes the square root of what is out of balance
 MAX_ROUNDS = 8
 EXACT = 1e-10  # relative KKT residual of an answer that needs no other proof
 GOOD_ENOUGH = 1e-12  # relative KKT residual at which there is nothing left to gain
@@ -48,7 +49,7 @@ def refine_active_set(
     for _ in range(MAX_ROUNDS):
         if best <= GOOD_ENOUGH * scale or end_of_work().is_over:
             break
-        solved = _solve_kkt(program, G[active], h[active], z, dual[active], scale)
+        solved = _solve_kkt(program, active, h[active], z, dual[active], scale)
         if solved is None:
             break
         z, active_dual = solved
@@ -67,7 +68,7 @@ def refine_active_set(
     best_z[zero] = 0.0
     value = program.objective(best_z)
     best_dual = np.where(is_equality, best_dual, np.maximum(best_dual, 0.0))
-    relative = best / scale
+    relative = max(best / scale, _worth(program, G, best_z, best_dual, is_equality))
     refined = replace(
         answer,
         status=InnerStatus.OPTIMAL,
@@ -96,18 +97,33 @@ def _residual(
     return max((float(part.max()) for part in parts if part.size), default=0.0)
 
 
+def _worth(program: ConvexProgram, G: Any, z: Vector, dual: Vector, is_equality: Any) -> float:
+    """What the residuals are worth, relative to the objective's terms, whatever the units of z are.
+
+    A slope of 1e-7 left in an entry of size 1e4 is worth 1e-3: the value would be no bound.
+    """
+    curved = program.compact[0] @ z
+    slope = curved + program.q + G.T @ dual
+    gap = G @ z - program.stacked[1]
+    slack = np.where(is_equality, np.abs(gap), np.maximum(gap, 0.0))
+    terms = 1.0 + np.abs(program.q) @ np.abs(z) + 0.5 * abs(float(z @ curved))
+    finite = np.isfinite(slack)
+    return float(max(np.abs(slope) @ np.abs(z), slack[finite] @ np.abs(dual[finite])) / terms)
+
+
 def _solve_kkt(
-    program: ConvexProgram, G: Any, h: Vector, z: Vector, dual: Vector, scale: float
+    program: ConvexProgram, active: Any, h: Vector, z: Vector, dual: Vector, scale: float
 ) -> tuple[Vector, Vector] | None:
-    """Correct (z, dual) on the equalities ``G z = h``: regularised solve, iterative refinement.
+    """Correct (z, dual) on the rows ``active``, as equalities: regularised solve, iterative refinement.
 
     Dependent rows make the matrix singular; the regularised iteration then still converges, to the
     solution nearest to where it starts.
     """
-    P = program.compact[0]
-    n, m = z.size, h.size
+    P, G = program.compact[0], program.compact[1][active]
+    n = z.size
+    units, row_units = program.units
     try:
-        solve = _factor(P, G, n, m)
+        solve = _factor(P, G, units, row_units[active])
     except (ValueError, RuntimeError, la.LinAlgError):
         return None
     size = np.inf
@@ -124,21 +140,50 @@ def _solve_kkt(
     return (z, dual) if size <= 1e-6 * scale else None
 
 
-def _factor(P: Any, G: Any, n: int, m: int) -> Callable[[Vector], Vector]:
-    """Solver for the regularised KKT matrix [[P + delta, G'], [G, -delta]]."""
-    delta = REGULARISATION * max(1.0, abs(P).max(), abs(G).max() if m else 0.0)
-    diagonal = np.concatenate([np.full(n, delta), np.full(m, -delta)])
+def _factor(P: Any, G: Any, units: Vector, row_units: Vector) -> Callable[[Vector], Vector]:
+    """Solver for the KKT matrix [[P, G'], [G, 0]], equilibrated and then regularised."""
+    n, m = units.size, row_units.size
+    both = np.concatenate([units, row_units])
+    diagonal = np.concatenate([np.full(n, REGULARISATION), np.full(m, -REGULARISATION)])
     if not limits.DENSE_PIECE.allows(n + m):
         P, G = sp.csc_array(P), sp.csc_array(G)
-        K = sp.block_array([[P, G.T], [G, None]], format="csc") + sp.diags_array(diagonal)
+        balance = sp.diags_array(both)
+        K = balance @ sp.block_array([[P, G.T], [G, None]]) @ balance + sp.diags_array(diagonal)
         sparse_factors: Any = spla.splu(sp.csc_matrix(K))
-        return lambda right: sparse_factors.solve(right)
-    dense = np.diag(diagonal)
-    dense[:n, :n] += P if isinstance(P, np.ndarray) else P.toarray()
+        return lambda right: both * sparse_factors.solve(both * right)
+    dense = np.zeros((n + m, n + m))
+    dense[:n, :n] = P if isinstance(P, np.ndarray) else P.toarray()
     dense[n:, :n] = G if isinstance(G, np.ndarray) else G.toarray()
     dense[:n, n:] = dense[n:, :n].T
+    dense *= both
+    dense *= both[:, None]
+    dense.flat[:: n + m + 1] += diagonal
     factors = la.lu_factor(dense, check_finite=False, overwrite_a=True)
-    return lambda right: la.lu_solve(factors, right, check_finite=False)
+    return lambda right: both * la.lu_solve(factors, both * right, check_finite=False)
+
+
+def equilibrated(P: Any, G: Any) -> tuple[Vector, Vector]:
+    """Powers of two for columns and rows, with which [[P, G'], [G, 0]] has entries of about one.
+
+    Without them a regularisation that suits one column is far larger than the curvature of another.
+    """
+    P, G = abs(sp.csc_array(P)), abs(sp.csc_array(G))
+    of_columns, of_rows = np.ones(P.shape[0]), np.ones(G.shape[0])
+    for _ in range(EQUILIBRATION_ROUNDS):
+        balanced = sp.diags_array(of_rows) @ G @ sp.diags_array(of_columns)
+        curved = sp.diags_array(of_columns) @ P @ sp.diags_array(of_columns)
+        in_columns = np.maximum(_largest(balanced, 0), _largest(curved, 0))
+        in_rows = _largest(balanced, 1)
+        of_columns /= np.sqrt(np.where(in_columns > 0, in_columns, 1.0))
+        of_rows /= np.sqrt(np.where(in_rows > 0, in_rows, 1.0))
+    return np.exp2(np.round(np.log2(of_columns))), np.exp2(np.round(np.log2(of_rows)))
+
+
+def _largest(matrix: Any, axis: int) -> Vector:
+    """Largest entry of each column or row of a matrix without negative ones."""
+    if 0 in matrix.shape:
+        return np.zeros(matrix.shape[1 - axis])
+    return np.asarray(matrix.max(axis=axis).todense(), dtype=float).ravel()
 
 
 def compact_matrix(matrix: Any) -> Any:

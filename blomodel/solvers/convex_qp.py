@@ -37,7 +37,12 @@ from blomodel.solvers.clarabel import (
     settings,
     without_panic,
 )
-from blomodel.solvers.complementarity_refine import EXACT, compact_matrix, refine_active_set
+from blomodel.solvers.complementarity_refine import (
+    EXACT,
+    compact_matrix,
+    equilibrated,
+    refine_active_set,
+)
 from blomodel.solvers.linear_pieces import LinearPieces
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.reduced_pieces import ReducedPieces, reduced_pieces
@@ -133,6 +138,11 @@ class ConvexProgram:
     def compact(self) -> tuple[Any, Any]:
         """``P`` and the stacked rows for products with vectors: dense unless they are large."""
         return compact_matrix(self.P), compact_matrix(self.stacked[0])
+
+    @cached_property
+    def units(self) -> tuple[Vector, Vector]:
+        """Units of the variables and of the stacked rows, in which all are of order one."""
+        return equilibrated(self.P, self.stacked[0])
 
     def objective(self, z: Vector) -> float:
         """``1/2 z'Pz + q'z``."""

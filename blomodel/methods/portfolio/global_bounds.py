@@ -49,7 +49,8 @@ class GlobalBounds(Step):
         """For everything that can be stated for SCIP; large problems later than small ones."""
         model = situation.model
         is_exact = model.is_convex_below and situation.objective is not None
-        if model.x.size == 0 or (cls is GlobalBounds and is_exact):
+        is_answered = model.is_convex_below and model.x.size == 0
+        if is_answered or (cls is GlobalBounds and is_exact):
             return None  # nothing to search, or the tree comes first
         if not is_installed():
             return Omission(cls.name, "SCIP is not installed (pip install pyscipopt)")

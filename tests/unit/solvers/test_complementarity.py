@@ -419,3 +419,22 @@ def test_a_piece_is_left_when_its_time_is_over():
     ).solve()  # loads what it needs
     stopped = min(seconds(Deadline.after(1e-3), InnerStatus.FAILED) for _ in range(3))
     assert stopped < 0.5 * min(seconds(NEVER, InnerStatus.OPTIMAL) for _ in range(2))
+
+
+def test_a_slope_left_in_a_large_entry_is_no_bound():
+    # min (w - 8)^2 / 64 - 1, where w and an entry 2,048 times as large stand in one equation: slopes of
+    # 1e-7 in the latter, which look like nothing, are worth 1e-5.
+    problem = ComplementarityQP(
+        np.diag([1 / 32, 0, 0, 0]),
+        np.array([-0.25, 0, 0, 0]),
+        np.array([[-1525.87891, 0.74505806, -1, 1]]),
+        np.zeros(1),
+        np.array([[0, -1.0, 0, 0], [0, 1, 0, 0], [-1, 0, 0, 0], [1, 0, 0, 0]]),
+        np.array([16384.0, 32768, 8, 16]),
+        np.array([0, 1]),
+        np.array([2, 3]),
+    )
+    result = solve_globally(problem)
+    assert result.status is Status.OPTIMAL
+    assert result.z[0] == pytest.approx(8, abs=1e-6)
+    assert result.bound <= -1 + 1e-10

@@ -101,3 +101,13 @@ def test_random_problems_against_brute_force(seed):
         assert certificate.bound <= best + 1e-5 * (1 + abs(best))
     if problem.status == "optimal":
         assert problem.value <= best + 1.5e-4 * (1 + abs(best))
+
+
+def test_a_lower_level_that_is_not_convex_is_answered_with_a_proof_where_there_is_no_x():
+    y = cp.Variable(2, name="y")
+    lower = bm.Lower(
+        cp.Minimize(cp.nlp.sin(3 * y[1]) - cp.square(y[0] - 0.4)), [y >= -1, y <= 2], variables=[y]
+    )
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum(y)), [], lower, variables=[])
+    assert problem.solve() == pytest.approx(2 - np.pi / 6, abs=1e-5)
+    assert problem.status == "optimal"
