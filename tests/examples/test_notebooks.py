@@ -21,7 +21,7 @@ def _as_notebook(script: Path) -> object:
     return nbformat.reads(json.dumps(notebook), as_version=4)
 
 
-@quick("first_bilevel_problem", "contract")
+@quick("first_bilevel_problem")
 def test_notebook(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel shows pictures by its own
     nbclient = pytest.importorskip("nbclient")

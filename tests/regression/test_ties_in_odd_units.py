@@ -1,4 +1,4 @@
-"""Ties at an optimum, with levels in units that are decades apart: x must be right to the last digits."""
+"""Ties at an optimum, with levels in units that are decades apart."""
 
 import cvxpy as cp
 import numpy as np

@@ -56,7 +56,7 @@ def test_more_iterations_give_a_more_accurate_solution_of_c11(rho, seed):
     assert 8 * figures[1] < figures[0]
 
 
-@pytest.mark.parametrize("rho", ["square", "root"])
+@pytest.mark.parametrize("rho", [pytest.param("square", marks=pytest.mark.slow), "root"])
 def test_c11_without_settings(rho):
     problem, x, y, h, metric = synthetic(condition=3.0)
     first = metric(np.zeros(20), np.zeros(20))
@@ -102,7 +102,7 @@ def test_one_iteration_is_the_paper_s(rho):
     assert problem.solution.history["lambda"][-1] == pytest.approx(weight)
 
 
-@pytest.mark.parametrize("condition", [10.0, 100.0])
+@pytest.mark.parametrize("condition", [pytest.param(10.0, marks=pytest.mark.slow), 100.0])
 @pytest.mark.parametrize("rho", ["square", "root"])
 def test_converges_without_settings(rho, condition):
     problem, x, y, x_best, y_best = quadratic(condition=condition)

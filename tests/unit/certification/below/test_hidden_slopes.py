@@ -45,6 +45,7 @@ def slope_at(problem, x, y):
     return None if found is None else replace(found, y=judged.invert_y(at, found.y))
 
 
+SLOW = pytest.mark.slow
 ENDS = {
     "square": ([0.0, 0.0], [-5.0, 0.0]),
     "kinks": ([0.0, 0.0], [-5.0, 0.0]),
@@ -72,7 +73,7 @@ def test_without_the_slope_all_answers_are_answers(kind):
     assert bm.certify(problem, x=0, y=ENDS[kind][0]).claim in STRONG
 
 
-@pytest.mark.parametrize("kind", ENDS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=SLOW if k == "square" else ()) for k in ENDS])
 @pytest.mark.parametrize("s", [1e-12, pytest.param(1e-15, marks=pytest.mark.slow)])
 def test_no_strong_claim_for_the_wrong_end(kind, s):
     problem = flat(kind, s)
