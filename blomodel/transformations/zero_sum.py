@@ -6,10 +6,14 @@ With :math:`f = h(x) - c\,g(x, y)` and c > 0 the lower level picks the y that is
 minima together are one convex program in x and the dual's variables. Its own multipliers are a y that no
 x can do better against: :math:`\min_x f(x, y)` for this fixed y proves the bound, whatever else holds.
 
+Upper rows may hold y in the same way, :math:`h_i(x) - c_i\,g(x, y) \le 0`: then they ask that
+something holds for every y of Y, which is a robust constraint, and f need not hold y at all.
+
 Where the lower level is not so simple, finitely many of its answers still bound f from below, and the
 worst answer at the x that is best against them is the next one: ``best_against`` with growing lists.
 
-With :math:`f = h(x) + c\,g(x, y)` the best point of both levels' constraints is a lower answer.
+With :math:`f = h(x) + c\,g(x, y)`, and rows with y of this kind, the best point of both levels'
+constraints is a lower answer.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ from cvxpy.constraints.constraint import Constraint
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.kept_values import kept_values
 from blomodel.basics.memory import remembered
+from blomodel.compiler.expressions.constraints import INEQUALITY, as_row
 from blomodel.compiler.expressions.integers import whole_copy, with_integers_rounded
 from blomodel.compiler.expressions.rewriting import Substitution
+from blomodel.compiler.passes.dependence import dependence
 from blomodel.compiler.passes.derivatives import gradient, jacobian
 from blomodel.compiler.passes.polynomial import CONSTANT, polynomial
 from blomodel.model.model import Model
@@ -56,10 +62,20 @@ class Interest(enum.Enum):
 
 @dataclass(frozen=True)
 class Relation:
-    """f as a multiple of g, up to terms in x alone."""
+    """f, and the upper rows that hold y, as multiples of g, up to terms in x alone.
+
+    Attributes
+    ----------
+    interest : Interest
+    factor : float
+        c; 0 where only rows hold y.
+    rows : tuple of float
+        The same for each upper inequality, 0 where it does not hold y; empty where none does.
+    """
 
     interest: Interest
-    factor: float  # c
+    factor: float
+    rows: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,32 +88,60 @@ class Saddle:
 
 @remembered
 def find_relation(model: Model, p: np.ndarray) -> Relation | None:
-    """Whether f is a multiple of g up to terms in x; None where it is not, or rows above hold y."""
+    """Whether f is a multiple of g up to terms in x, as all upper rows with y are; None elsewhere."""
     n_x = model.x.size
-    if model.coupling_constraints or not n_x or model.statement.partners:
+    if not n_x or model.statement.partners or not _may_relate(model):
         return None
+    holding = _rows_with_y(model)
     draw, low_high = np.random.default_rng(0), model.bounds(p)
-    in_f, in_g = [], []
+    above, below = [], []  # slopes in y: of f and of rows with y, and of g
     for k in range(N_POINTS):
         x = np.clip(draw.normal(size=n_x) * 3.0 ** (k % 3), *low_high)
         y = draw.normal(size=model.y.size) * 3.0 ** (k % 4)
-        slopes = model.f_grad(x, y, p)[n_x:], model.g_grad(x, y, p)[n_x:]
-        if all(np.all(np.isfinite(slope)) for slope in slopes):
-            if _are_unlike(*slopes):
+        slopes, of_g = model.f_grad(x, y, p)[None, n_x:], model.g_grad(x, y, p)[n_x:]
+        if holding.size and not _are_unlike(slopes[0], of_g):
+            of_rows = model.upper_in.linearise(x, y, p).in_y[holding].toarray()
+            slopes = np.vstack([slopes, of_rows])
+        if np.all(np.isfinite(slopes)) and np.all(np.isfinite(of_g)):
+            if any(_are_unlike(slope, of_g) for slope in slopes):
                 return None  # mostly at the first point; the others cost a pass through all data each
-            in_f.append(slopes[0])
-            in_g.append(slopes[1])
-    if len(in_f) < N_POINTS // 2:
+            above.append(slopes)
+            below.append(of_g)
+    if len(above) < N_POINTS // 2:
         return None
-    of_f, of_g = np.concatenate(in_f), np.concatenate(in_g)
-    largest = float(np.abs(of_g).max(initial=0.0))
-    if largest == 0 or not np.any(of_f):
+    factors = _multiples(np.concatenate(above, axis=1), np.concatenate(below))
+    if factors is None or not np.all(factors[1:]) or not (np.all(factors >= 0) or np.all(factors <= 0)):
         return None
-    of_g = of_g / largest  # squares of large slopes would overflow
-    factor = float(of_f @ of_g) / float(of_g @ of_g)
-    if np.abs(of_f - factor * of_g).max() > SAME * np.abs(of_f).max():
+    interest = Interest.COMMON if np.any(factors > 0) else Interest.OPPOSED
+    of_rows = np.zeros(len(model.upper_in) if holding.size else 0)
+    of_rows[holding] = np.abs(factors[1:])
+    return Relation(interest, abs(float(factors[0])), tuple(of_rows.tolist()))
+
+
+def _may_relate(model: Model) -> bool:
+    """Whether all upper rows with y are inequalities."""
+    return all(as_row(constraint)[0] == INEQUALITY for constraint in model.coupling_constraints)
+
+
+def _rows_with_y(model: Model) -> np.ndarray:
+    """The places of the upper inequalities that hold y."""
+    tape = model.upper_in.tape
+    if tape is None or not model.coupling_constraints:
+        return np.zeros(0, dtype=int)
+    return np.flatnonzero(dependence(tape, "y").any(axis=1))
+
+
+def _multiples(above: np.ndarray, below: np.ndarray) -> np.ndarray | None:
+    """The factors by which rows of slopes are multiples of another; None where they are none."""
+    largest = float(np.abs(below).max(initial=0.0))
+    if largest == 0 or not np.any(above):
         return None
-    return Relation(Interest.COMMON if factor > 0 else Interest.OPPOSED, abs(factor) / largest)
+    below = below / largest  # squares of large slopes would overflow
+    factors = (above @ below) / float(below @ below)
+    rest = np.abs(above - np.outer(factors, below)).max(axis=1)
+    if np.any(rest > SAME * np.abs(above).max(axis=1)):
+        return None
+    return np.asarray(factors / largest)
 
 
 def _are_unlike(of_f: np.ndarray, of_g: np.ndarray) -> bool:
@@ -111,9 +155,14 @@ def _are_unlike(of_f: np.ndarray, of_g: np.ndarray) -> bool:
 
 
 def opposed_factor(model: Model, p: np.ndarray) -> float | None:
-    """c > 0 where f is -c g up to terms in x and all variables are real numbers; None elsewhere."""
+    """c > 0 where f is -c g up to terms in x and all variables are real numbers; None elsewhere.
+
+    None too where upper rows hold y.
+    """
     relation = find_relation(model, p)
     if relation is None or relation.interest is not Interest.OPPOSED or model.has_integers:
+        return None
+    if relation.rows:
         return None
     return relation.factor
 
@@ -135,7 +184,9 @@ def why_no_saddle(model: Model, p: np.ndarray) -> str | None:
     return None
 
 
-def find_saddle(model: Model, p: np.ndarray, factor: float, deadline: Deadline = NEVER) -> Saddle | None:
+def find_saddle(
+    model: Model, p: np.ndarray, relation: Relation, deadline: Deadline = NEVER
+) -> Saddle | None:
     """Solve an opposed problem as one convex program; None where a solver fails.
 
     Only where ``why_no_saddle`` has no objection. Integers above make it a mixed-integer program, whose
@@ -166,21 +217,44 @@ def find_saddle(model: Model, p: np.ndarray, factor: float, deadline: Deadline =
             dual -= 0.5 * cp.quad_form(w, full, assume_PSD=True)
         at_zero = float(model.g(*origin, p)[0])
         balance = stationarity == 0
+        gain: cp.Expression = dual - at_zero  # what g is worth to the lower level beyond y = 0
+        rows: list[Constraint] = [balance, *_dual_cones(multipliers, cones)]
+        if relation.rows:
+            worst = cp.Variable()
+            promise = worst <= gain
+            gain = worst
+            rows += [promise, *_robust_rows(model, relation, worst)]
         own = _at(model, model.f_expression, origin[1])
-        program = cp.Problem(
-            cp.Minimize(own - factor * (dual - at_zero)),
-            [*model.upper_constraints, balance, *_dual_cones(multipliers, cones)],
-        )
+        free = [c for c in model.upper_constraints if c not in model.coupling_constraints]
+        program = cp.Problem(cp.Minimize(own - relation.factor * gain), [*free, *rows])
         if model.integer_x.any():
             return _best_integers(model, program, deadline)
         if not program.is_dcp() or not _is_solved(program):
             return None
         found = model.x.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.x.leaves})
-        # The multiplier of the balance is the lower answer that the upper level must expect.
-        answer = places.T @ np.asarray(balance.dual_value) / factor
-        bounds = [_least_against(model, sign * answer) for sign in (1.0, -1.0)]
+        # The multiplier of the balance is the lower answer that the upper level must expect, times
+        # what its value is worth above.
+        worth = float(promise.dual_value) if relation.rows else relation.factor
+        expected = places.T @ np.asarray(balance.dual_value)
+        bounds = [_least_against(model, sign * expected / worth) for sign in (1.0, -1.0) if worth > 0]
         known = [bound for bound in bounds if bound is not None]
+        if not known and relation.rows:
+            # Where the rows with y do not press, any answer proves the same.
+            bounds = [_least_against(model, y) for y in _answers_at(model, found)]
+            known = [bound for bound in bounds if bound is not None]
         return Saddle(found, max(known)) if known else None
+
+
+def _robust_rows(model: Model, relation: Relation, worst: cp.Variable) -> list[Constraint]:
+    """The upper rows with y, where g is worth ``worst`` more to the lower level than at y = 0."""
+    found: list[Constraint] = []
+    factors = np.array(relation.rows)
+    for position, part in model.upper_in.slices.items():
+        constraint = model.upper_constraints[position]
+        if constraint in model.coupling_constraints:
+            own = _at(model, as_row(constraint)[1], np.zeros(model.y.size))
+            found.append(cp.vec(own, order="F") <= factors[part] * worst)
+    return found
 
 
 def _best_integers(model: Model, program: cp.Problem, deadline: Deadline) -> Saddle | None:
@@ -297,7 +371,10 @@ def _program(model: Model, *answers: np.ndarray) -> cp.Problem:
     """The upper level against the worst of some lower answers."""
     values = [_at(model, model.f_expression, y) for y in answers]
     worst = cp.maximum(*values) if len(values) > 1 else values[0]
-    return cp.Problem(cp.Minimize(worst), model.upper_constraints)
+    coupling = model.coupling_constraints
+    rows = [c for c in model.upper_constraints if c not in coupling]
+    rows += [_at(model, as_row(c)[1], y) <= 0 for c in coupling for y in answers]
+    return cp.Problem(cp.Minimize(worst), rows)
 
 
 def _at(model: Model, expression: cp.Expression, y: np.ndarray) -> cp.Expression:
@@ -311,6 +388,13 @@ def _lower_at(model: Model, x: np.ndarray) -> cp.Problem:
     substitute = Substitution(model.x.leaves, values)
     rows = [substitute(constraint) for constraint in model.lower_constraints]
     return cp.Problem(cp.Minimize(substitute(model.g_expression)), rows)
+
+
+def _answers_at(model: Model, x: np.ndarray) -> list[np.ndarray]:
+    """The lower answer at x, or nothing where a solver fails; the variables' values change."""
+    if not _is_solved(_lower_at(model, x)):
+        return []
+    return [model.y.join({leaf: np.asarray(leaf.value, dtype=float) for leaf in model.y.leaves})]
 
 
 def _dual_cones(multipliers: cp.Variable, cones: Sequence[Cone]) -> list[Constraint]:

@@ -33,7 +33,7 @@ class OneProgram(Step):
 
     @classmethod
     def consider(cls, situation: Situation) -> OneProgram | Omission | None:
-        """Where f is a multiple of g up to terms in x, and the program is convex."""
+        """Where f and rows with y are multiples of g up to terms in x, and the program is convex."""
         model, p = situation.model, situation.p
         relation = find_relation(model, p)
         if relation is None or model.integer_y.any():
@@ -54,6 +54,8 @@ class OneProgram(Step):
     def text(self) -> str:
         """What it does and why."""
         c = f"{self.relation.factor:.6g}"
+        if self.relation.rows:
+            return self._text_for_rows()
         if self.has_integers:
             return (
                 f"the game is zero-sum: f + {c} g depends on x alone, so the lower dual takes its place "
@@ -69,10 +71,23 @@ class OneProgram(Step):
             "levels' constraints is a lower answer"
         )
 
+    def _text_for_rows(self) -> str:
+        if self.relation.interest is Interest.COMMON:
+            return (
+                "both levels want the same: f and the upper rows with y rise with g, up to terms in x "
+                "alone, so the best point of both levels' constraints has a lower answer as good"
+            )
+        kind = "mixed-integer" if self.has_integers else "convex"
+        return (
+            "the upper rows with y must hold for the lower level's every y, which is a zero-sum game: "
+            "they fall as g rises, up to terms in x alone, so the lower dual takes its place and both "
+            f"levels are one {kind} program"
+        )
+
     def run(self, run: Run, level: int) -> Outlook:
         """Solve the program, and answer at its x."""
         if self.relation.interest is Interest.OPPOSED:
-            saddle = find_saddle(run.model, run.p, self.relation.factor, run.deadline)
+            saddle = find_saddle(run.model, run.p, self.relation, run.deadline)
             if saddle is None:
                 return Outlook.DONE
             x, y, bound = saddle.x, np.zeros(run.model.y.size), saddle.bound

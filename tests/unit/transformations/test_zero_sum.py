@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.transformations.zero_sum import Interest, find_relation, find_saddle, why_no_saddle
+from blomodel.transformations.zero_sum import (
+    Interest,
+    Relation,
+    find_relation,
+    find_saddle,
+    why_no_saddle,
+)
 
 
 def relation_of(f: cp.Expression, g: cp.Expression, y: cp.Variable) -> object:
@@ -34,8 +40,27 @@ def test_the_saddle_of_a_quadratic_game() -> None:
     lower = bm.Lower(cp.Minimize(-2 * x * y + y), [y <= 1, y >= -1], variables=[y])
     model = bm.BilevelProblem(cp.Minimize(f), [-3 <= x, x <= 3], lower).model
     assert why_no_saddle(model, np.zeros(0)) is None
-    saddle = find_saddle(model, np.zeros(0), 1.0)
+    saddle = find_saddle(model, np.zeros(0), Relation(Interest.OPPOSED, 1.0))
     grid = np.linspace(-3, 3, 6001)
     worst = grid**2 + np.abs(2 * grid - 1)
     assert saddle.bound == pytest.approx(worst.min(), abs=1e-5)
     assert saddle.x[0] == pytest.approx(grid[worst.argmin()], abs=1e-3)
+
+
+def relation_with_row(row: cp.Constraint, f: cp.Expression, g: cp.Expression, y: cp.Variable) -> object:
+    lower = bm.Lower(cp.Minimize(g), [y <= 1, y >= -1], variables=[y])
+    model = bm.BilevelProblem(cp.Minimize(f), [row], lower).model
+    return find_relation(model, np.zeros(0))
+
+
+def test_rows_above_may_be_multiples_too() -> None:
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    g = x @ y + cp.exp(x[0])
+    opposed = relation_with_row(cp.hstack([x[0] - 3 * (x @ y), x[1]]) <= 0, x[1], g, y)
+    assert opposed.interest is Interest.OPPOSED and opposed.factor == 0
+    assert opposed.rows == pytest.approx((3, 0))
+    common = relation_with_row(x @ y <= 2, 2 * g, g, y)
+    assert common.interest is Interest.COMMON and common.rows == pytest.approx((1,))
+    assert relation_with_row(x @ y <= 2, -g, g, y) is None  # f and the row want different things
+    assert relation_with_row(x @ y == 2, -g, g, y) is None
+    assert relation_with_row(x[0] - y[0] <= 2, -g, g, y) is None

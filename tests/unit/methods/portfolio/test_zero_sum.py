@@ -94,3 +94,39 @@ def test_rows_above_that_hold_y_spoil_it() -> None:
     lower = bm.Lower(cp.Minimize(cp.square(y - x)), variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(cp.square(y - x) + x), [y >= 1, x <= 4, x >= -4], lower)
     assert "one convex program" not in str(problem.plan())
+
+
+def robust_portfolio(least: float | None = None) -> tuple[bm.BilevelProblem, cp.Problem]:
+    """The largest return that no point of an ellipsoid of doubts falls short of, in two ways.
+
+    With ``least``, shares with the least sum of squares and a return of at least that much instead.
+    """
+    mean, spread = 1.15 + 0.01 * np.arange(5.0), 0.02 * np.sqrt(np.arange(1.0, 6.0))
+    w, t, y = cp.Variable(5, name="w"), cp.Variable(name="t"), cp.Variable(5, name="y")
+    aim = -t if least is None else cp.sum_squares(w)
+    rows = [w >= 0, cp.sum(w) == 1, t <= 2, t >= (0 if least is None else least)]
+    doubts = cp.sum_squares((y - mean) / spread) <= 2.25
+    lower = bm.Lower(cp.Minimize(y @ w), [doubts, y >= 0], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(aim), [*rows, 2 * t <= 2 * (y @ w)], lower)
+    other = cp.Problem(cp.Minimize(aim), [*rows, t <= mean @ w - 1.5 * cp.norm(cp.multiply(spread, w))])
+    return problem, other
+
+
+@pytest.mark.parametrize("least", [None, 0.5])  # the second row does not press
+def test_a_row_that_must_hold_for_every_answer(least: float | None) -> None:
+    problem, other = robust_portfolio(least)
+    assert "every y" in str(problem.plan().steps[0])
+    assert problem.solve() == pytest.approx(other.solve(), abs=1e-6)
+    assert str(problem.status) == "optimal"
+    assert "zero-sum" in problem.certificate.bound_source
+
+
+def test_rows_on_which_both_levels_agree() -> None:
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    g = cp.square(y - x) + cp.square(y - 1)
+    lower = bm.Lower(cp.Minimize(g), variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(x), [g <= 2, -5 <= x, x <= 5], lower)
+    assert problem.plan().steps[0].name == "one convex program"
+    # y = (x + 1) / 2 and g = (x - 1)^2 / 2.
+    assert problem.solve() == pytest.approx(-1.0, abs=1e-5)
+    assert str(problem.status) == "optimal"
