@@ -179,6 +179,7 @@ class Bounding:
         program = self.problem.program(
             self.points, empty=self.empty, finds_points=False, is_other=not self._is_other
         )
+        begin = time.process_time()
         answer = program.solve(
             self.problem.n_values,
             max_nodes=AGAIN * self.nodes + FEWEST_AGAIN,
@@ -188,6 +189,7 @@ class Bounding:
             deadline=self._deadline,
         )
         self.nodes += answer.nodes
+        self._last += time.process_time() - begin  # the portion is for the first proof
         if answer.status is InnerStatus.INFEASIBLE or answer.bound >= goal - self.gap * (1 + abs(goal)):
             self._proven_twice = best
             return True
@@ -397,7 +399,7 @@ class Bounding:
     def _inner_point(self, run: Run, x: Array, y: Array, value: float, gain: float) -> Array:
         """A lower point nearly as good as the best, away from rows that exclude it beside x."""
         coupled = self.problem.coupled_rows
-        if not coupled.any() or self.problem.is_sharp(x, y):
+        if not coupled.any() or self.problem.is_sharp(x, y) or self.problem.is_allowed_everywhere(y):
             return y
         level = value + HALF_WAY * gain
         inside = self.lower.inside(x, run.p, level, coupled, self._deadline)

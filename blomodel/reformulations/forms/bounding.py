@@ -27,6 +27,7 @@ import numpy as np
 
 from blomodel.basics.memory import remembered
 from blomodel.compiler.passes.dependence import dependence
+from blomodel.compiler.passes.intervals import intervals
 from blomodel.compiler.passes.polynomial import polynomial
 from blomodel.compiler.passes.smoothness import is_smooth
 from blomodel.compiler.tape import Tape
@@ -36,6 +37,7 @@ from blomodel.model.model import Model
 from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.reformulations.forms.floors import MARGIN, find_floors, state_floors
+from blomodel.reformulations.forms.separation import Separation, separated
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import Formula, is_number
 from blomodel.solvers.branching.steep import stays_in_range
@@ -259,12 +261,19 @@ class BoundingProblem:
         inputs = {**self._inputs, "x": x, "y": y}
         (g,) = program.formulas(model.g, inputs)
         own_values: dict[float, Any] = {}  # g times a factor
+        separation = self._separation
+        stated = None if separation is None else separation.state(program, inputs)
+        if stated is not None:
+            g = stated.value
         for point in lower_points:
             if model.has_integers:
                 self._add_integer_cut(program, inputs, g, point)
                 continue
             moved = {**inputs, "y": self._moved(point, x)}
-            (value,) = program.formulas(model.g, moved)
+            if stated is None:
+                (value,) = program.formulas(model.g, moved)
+            else:
+                value = stated.value_at(moved["y"])
             factor = self._cut_factor(point)
             if factor not in own_values:
                 own_values[factor] = program.named(g if factor == 1.0 else factor * g, at_least=True)
@@ -272,6 +281,15 @@ class BoundingProblem:
             excluding = [-row for row in program.formulas(model.lower_in.tape, moved)]
             options = [row for row in excluding if not is_number(row)]
             program.one_holds([own_values[factor] - factor * value - CUT_SLACK * scale, *options])
+
+    @cached_property
+    def _separation(self) -> Separation | None:
+        """g by parts in x and parts in y, where that helps and lower points stay where they are."""
+        model = self.model
+        if model.has_integers or _holds(model.lower_eq, "x"):
+            return None
+        separation = separated(model.g)
+        return None if separation is None or separation.is_simple else separation
 
     def _cut_factor(self, point: LowerPoint) -> float:
         """What to multiply a cut with: SCIP would not see one on values that hardly vary at its x."""
@@ -358,6 +376,14 @@ class BoundingProblem:
         if tape is None:
             return np.zeros(0, dtype=bool)
         return np.asarray(dependence(tape, "x").any(axis=1))
+
+    def is_allowed_everywhere(self, y: Array) -> bool:
+        """Whether no x within its bounds lets a lower inequality exclude y."""
+        tape = self.model.lower_in.tape
+        if tape is None:
+            return True
+        box = {"x": self.model.bounds(self.p), "y": (y, y), "p": (self.p, self.p)}
+        return bool(np.all(intervals(tape, box)[1][self.coupled_rows] <= 0))
 
 
 def _holds(rows: Rows, name: str) -> bool:

@@ -110,3 +110,13 @@ def test_what_cannot_be_stated_is_named():
     S = cp.Variable((2, 2), symmetric=True, name="S")
     matrices = stated(x + S[0, 0], [0 <= x, x <= 1], cp.sum_squares(S - x), [S >> 0], S)
     assert "matrix" in why_no_bounds(matrices.plain_model)
+
+
+def test_a_lower_point_that_no_x_excludes():
+    x, y = cp.Variable(name="x"), cp.Variable(2, name="y")
+    below = [y >= -1, y <= 1, x - 0.2 <= y[1] ** 2, x * y[0] <= 0.5]
+    problem = stated(x**2, [x >= -1, x <= 1], y[0] ** 3 + 0.1 * y[1], below, y)
+    problem = BoundingProblem(problem.plain_model, NOTHING)
+    assert problem.is_allowed_everywhere(np.array([0.2, -1.0]))
+    assert not problem.is_allowed_everywhere(np.array([0.2, 0.1]))  # the third row at x = 1
+    assert not problem.is_allowed_everywhere(np.array([-0.9, -1.0]))  # the fourth at x = -1
