@@ -43,6 +43,7 @@ class GlobalBounds(Step):
     family = "bounding"
     may_prove = True
     share: ClassVar[Share] = Share(part=0.5)
+    is_early: ClassVar[bool] = True  # before the searches
 
     @classmethod
     def consider(cls, situation: Situation) -> GlobalBounds | Omission | None:
@@ -105,6 +106,10 @@ class GlobalBounds(Step):
         bounding = run.once(Bounding, lambda: Bounding(run, run.optimality_gap))
         if run.best() is None:
             _first_point(run)
+        if self.is_early and run.best() is not None and not bounding.can_bound(run):
+            # Numbers beyond SCIP's range are in reach of a better point; the searches may end that.
+            bounding.is_slow = True
+            return Outlook.MORE
         best = run.best()
         gap = first_gap = np.inf if best is None else best.value - run.bound
         for programs in self.portions(level):
@@ -131,6 +136,7 @@ class GlobalBoundsAfterSearch(GlobalBounds):
     """The same after the searches, whose best point cuts off what is worse."""
 
     name = "global bounds after search"
+    is_early = False
 
     @property
     def text(self) -> str:

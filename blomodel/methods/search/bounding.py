@@ -264,6 +264,10 @@ class Bounding:
         bound = self.bound if best is None else min(self.bound, best.value)
         run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)
 
+    def can_bound(self, run: Run) -> bool:
+        """Whether a bound of SCIP's would count, with the best point as it is."""
+        return self._is_in_range(run.best())
+
     def _is_in_range(self, best: Candidate | None) -> bool:
         """Whether SCIP can count all that points better than the best one have to do with."""
         if not self._stays_in_range and best is not self._range_asked:

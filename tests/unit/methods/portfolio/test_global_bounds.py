@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.methods.portfolio.global_bounds import formula_size
+from blomodel.methods.portfolio.global_bounds import GlobalBounds, GlobalBoundsAfterSearch, formula_size
+from blomodel.methods.portfolio.step import Outlook
+from blomodel.methods.run.run import Run
+from blomodel.methods.search.bounding import Bounding
 from tests.support.small_problems import brute_force, random_problem
 
 pytest.importorskip("pyscipopt")
@@ -111,3 +114,18 @@ def test_a_lower_level_that_is_not_convex_is_answered_with_a_proof_where_there_i
     problem = bm.BilevelProblem(cp.Minimize(cp.sum(y)), [], lower, variables=[])
     assert problem.solve() == pytest.approx(2 - np.pi / 6, abs=1e-5)
     assert problem.status == "optimal"
+
+
+def test_nothing_is_bounded_before_the_searches_where_scip_cannot_count(monkeypatch):
+    # From the middle, points with f <= 100 reach exp(800), which is beyond any range.
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    wave = 2 - cp.multiply(cp.nlp.cos(y[0]), cp.nlp.cos(y[1]))
+    lower = bm.Lower(cp.Minimize(cp.exp(wave * cp.sum_squares(x))), [y >= -3, y <= 3], variables=[y])
+    f = cp.sum_squares(x - 10) + cp.sum_squares(y)
+    run = Run(bm.BilevelProblem(cp.Minimize(f), [], lower).plain_model, np.empty(0), None, 1e-6, 0)
+    portions = []
+    monkeypatch.setattr(Bounding, "go_on", lambda *args, **options: portions.append(options))
+    early, late = GlobalBounds(4, 0, False), GlobalBoundsAfterSearch(4, 0, False)
+    assert early.run(run, 0) is Outlook.MORE and not early.has_hope(run) and not portions
+    late.run(run, 0)
+    assert portions
