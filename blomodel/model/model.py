@@ -209,6 +209,12 @@ class Model:
         """Compile the lower level at fixed x now, so that the first answer does not take longer."""
         _ = self.lower_solver
 
+    def fewest_searches(self, x: np.ndarray, p: np.ndarray) -> int:
+        """Local searches that the lower answer at x takes at least; 0 where none may be needed."""
+        if self.integer_y.any() or self._program_where_convex is not None:
+            return 0
+        return self.multistart.fewest_searches(x, p)
+
     def solve_lower(
         self,
         x: np.ndarray,

@@ -196,6 +196,23 @@ class MultistartLower:
             self._known[key] = (y, searches)
         return self._answer(whole, y, searches, steps)
 
+    def fewest_searches(self, x: np.ndarray, p: np.ndarray) -> int:
+        """Local searches that an answer at x takes at least, told without any of them."""
+        whole = LocalSearch(self, x, p, 1.0, 1e-8)
+        if np.any(whole.low > whole.high):
+            return 0
+        if self.objective is self.model.g and self._corners.answer(whole) is not None:
+            return 0
+        middle = self._middle(whole)
+        searches = [whole]
+        if np.isfinite(whole.value(middle)):
+            searches = [whole.restricted(free, rows, middle) for free, rows in self._groups]
+        return sum(
+            1 + len(self._fractions(search.n, self.seed))
+            for search in searches
+            if not search.is_interval
+        )
+
     def _search_again(
         self, whole: LocalSearch, key: tuple[bytes, bytes, float], given: list[np.ndarray]
     ) -> Answer:

@@ -41,6 +41,8 @@ class Situation:
         if self.model.is_convex_below:
             return False
         x = np.clip(np.zeros(self.model.x.size), *self.model.bounds(self.p))
+        if self.model.fewest_searches(x, self.p) > CHEAP_SEARCHES:
+            return True  # told without a search, which the steps may not need at this x
         answer, is_proven = self.model.solve_lower(x, self.p, np.zeros(self.model.y.size))
         count = answer.solver.split(" ")[0]
         return not is_proven and (not count.isdigit() or int(count) > CHEAP_SEARCHES)

@@ -6,6 +6,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics.deadline import Deadline
+from blomodel.model.local_search import LocalSearch
 from blomodel.model.multistart import MultistartLower
 from blomodel.solvers.answer import InnerStatus
 
@@ -132,3 +133,26 @@ def test_many_groups_are_answered_by_one_search_where_time_is_over():
     # What was not searched thoroughly is not remembered as if it had been.
     again = search.solve(np.zeros(n), NO_P, near=[near])
     assert int(again.solver.split()[0]) >= n
+
+
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_the_fewest_searches_are_told_without_any(has_rows, monkeypatch):
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    g = cp.sum_squares(y - x) / 4 + cp.sum(cp.nlp.sin(7 * y))
+    rows = [y[0] * y[1] <= 3] if has_rows else []
+    search = lower_of(g, [y >= -5, y <= 5, *rows], x, y)
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr(LocalSearch, "descend", None)
+        fewest = search.fewest_searches(np.zeros(2), NO_P)
+    taken = int(search.solve(np.zeros(2), NO_P).solver.split(" ")[0])
+    assert fewest <= taken
+    assert fewest == (30 if has_rows else 0)  # single variables are scanned
+
+
+def test_a_plan_needs_no_lower_answer_where_answers_are_dear(monkeypatch):
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    cubic = y[0] ** 3 - y[1] ** 3 + y[0] * y[1] * x[0]
+    lower = bm.Lower(cp.Minimize(cubic), [cp.sum_squares(y) <= 1], variables=[y])
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(x - y)), [x >= -1, x <= 1], lower)
+    monkeypatch.setattr(MultistartLower, "solve", None)
+    assert "each lower answer takes many local searches" in str(problem.plan())
