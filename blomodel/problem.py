@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from blomodel.basics.collector import resting_collector
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.basics.interrupts import Interrupts
 from blomodel.declare.followers import Lower
@@ -249,15 +250,16 @@ class BilevelProblem(AnsweringProblem):
     ) -> float:
         """Solve; the first Ctrl-C from here on is kept for a good moment."""
         began = time.perf_counter()
-        from blomodel.methods.run.arguments import check_switch, check_verbosity
-        from blomodel.methods.run.registry import METHODS
-        from blomodel.methods.run.settings import has_stated_units
-        from blomodel.solve.progress import show_progress
-        from blomodel.solve.resuming import arguments_of, stopped_run
-        from blomodel.solve.solving import solve_problem
-        from blomodel.solvers.choice import choose_solver
-        from blomodel.solvers.threads import one_blas_thread
-        from blomodel.studies.upper_duals import set_upper_duals
+        with resting_collector():
+            from blomodel.methods.run.arguments import check_switch, check_verbosity
+            from blomodel.methods.run.registry import METHODS
+            from blomodel.methods.run.settings import has_stated_units
+            from blomodel.solve.progress import show_progress
+            from blomodel.solve.resuming import arguments_of, stopped_run
+            from blomodel.solve.solving import solve_problem
+            from blomodel.solvers.choice import choose_solver
+            from blomodel.solvers.threads import one_blas_thread
+            from blomodel.studies.upper_duals import set_upper_duals
 
         limit = arguments["time_limit"]
         if isinstance(limit, int | float):  # the first solve imports a lot: at most half of the limit
@@ -276,7 +278,8 @@ class BilevelProblem(AnsweringProblem):
         )
         check_switch("warm_start", arguments["warm_start"])
         settings = arguments["settings"]
-        is_known = isinstance(method, str) and method in METHODS
+        with resting_collector():  # the method's file is imported
+            is_known = isinstance(method, str) and method in METHODS
         is_in_own_units = is_known and has_stated_units(METHODS[method], settings)
         units = self.in_stated_units() if is_in_own_units else nullcontext()
         with one_blas_thread(), shown as progress, units:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 
 # Raise this when kernels change in a way that file dates do not show, such as a new flag below.
 KERNEL_VERSION = "1"
@@ -22,11 +24,27 @@ _FLAGS: dict[str, Any] = {
 _kept_in_memory: list[str] = []  # kernels for which no folder can be written
 
 
+class _Cache(FunctionCache):
+    """Numba's cache on disk, read without what only a compilation needs.
+
+    Numba makes all that it knows of Python and NumPy ready before it looks whether the code is there,
+    which takes half a second in a new process. Compiled code needs the runtime alone, and a compilation
+    makes the rest ready by itself.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for a signature; None where it has to be compiled."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+        return None  # of a file that another process holds
+
+
 def _kept(kernel: Any) -> Any:
     """Keep the machine code on disk where a folder for it can be written, else in memory."""
     if not numba.config.DISABLE_JIT:
         try:
-            kernel.enable_caching()
+            kernel._cache = _Cache(kernel.py_func)
         except RuntimeError:  # neither beside the source nor in the home folder
             _kept_in_memory.append(kernel.py_func.__name__)
     return kernel

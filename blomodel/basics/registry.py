@@ -64,7 +64,7 @@ class Registry(Generic[Entry]):
         return iter(sorted(self._entries))
 
     def __contains__(self, name: object) -> bool:
-        self._complete()
+        self._look_for(name)
         return name in self._entries
 
     def __getitem__(self, name: str) -> Entry:
@@ -72,7 +72,7 @@ class Registry(Generic[Entry]):
 
     def own_name(self, name: object) -> str:
         """The name that an entry is registered under, given in any case and with any dashes."""
-        self._complete()
+        self._look_for(name)
         if isinstance(name, str):
             if name in self._entries:
                 return name
@@ -88,6 +88,20 @@ class Registry(Generic[Entry]):
     def items(self) -> list[tuple[str, Entry]]:
         """Names and entries, in the order of the names."""
         return [(name, self._entries[name]) for name in self]
+
+    def _look_for(self, name: object) -> None:
+        """Import the file that is called like an entry, and all files only where that is not enough.
+
+        Importing all of them is a good part of what a first solve would take.
+        """
+        if isinstance(name, str) and name not in self._entries and not self._is_complete:
+            file = name.lower().replace("-", "_")
+            for package in self.packages:
+                folder = importlib.import_module(package)
+                if any(module.name == file for module in pkgutil.iter_modules(folder.__path__)):
+                    importlib.import_module(f"{package}.{file}")
+        if name not in self._entries:
+            self._complete()
 
     def _complete(self) -> None:
         if self._is_complete:

@@ -26,6 +26,7 @@ LONGEST_FIRST = 0.5  # of a time limit, after which that answer is given up
 AT_LEAST = 0.2  # seconds for it in any case
 RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate,
 RESERVE_MOST = 0.7  # and of what compiling has left of it
+RESERVE_LEAST = 0.02  # share kept in any case: no search misses it, and a claim is lost where it lacks
 GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
 LATE, LATE_SHARE = 0.1, 0.03  # seconds, and share of a limit, after it in which a certificate must end
 LEAST = 0.2  # seconds for it in any case: without one nothing that was found can be kept
@@ -66,7 +67,9 @@ def keep_time(run: Run, limit_began: float, load: float) -> None:
         run.note("the lower level takes so long that the time limit leaves room for one answer at most")
     seconds = time.perf_counter() - began
     most = min(RESERVE_SHARE * (whole.at - limit_began), RESERVE_MOST * (whole.at - run.began))
-    kept = min(certificate_reserve(model, seconds, load), most)
+    # What the machine will be asked for by others in the last moments is not known now.
+    least = RESERVE_LEAST * (whole.at - limit_began)
+    kept = min(max(certificate_reserve(model, seconds, load), least), most)
     if model.is_convex_below:  # tests may be left out, but not the lower value
         kept = max(kept, min(lower_reserve(model, seconds, load), RESERVE_MOST * whole.remaining))
     run.deadline = whole.keeping(kept)

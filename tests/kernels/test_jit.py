@@ -42,6 +42,13 @@ def test_second_process_finds_the_machine_in_the_cache() -> None:
     assert float(seconds.split()[1]) < 2.0  # compiling takes several times as long
 
 
+def test_cached_code_is_loaded_without_what_a_compilation_needs() -> None:
+    in_another_process()  # compiles if need be
+    script = SCRIPT + "import sys; print('numba.np.npyimpl' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 @pytest.mark.slow
 def test_compilation_is_announced_once_and_cached(tmp_path: Path) -> None:
     first = in_another_process(NUMBA_CACHE_DIR=str(tmp_path))

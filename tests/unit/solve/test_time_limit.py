@@ -9,7 +9,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.basics.alarm import begin_compiling, end_compiling
-from blomodel.basics.deadline import end_of_work
+from blomodel.basics.deadline import Deadline, end_of_work
 from blomodel.methods.run.registry import method_classes
 from blomodel.methods.run.run import Run
 from blomodel.model import local_search
@@ -217,6 +217,16 @@ def test_what_the_certificate_leaves_goes_back_to_the_search(monkeypatch):
     elapsed = time.perf_counter() - began
     assert len(runs) > 1 and 1.5 < elapsed < 2.0 * 1.05 + 0.2 + 0.2
     assert problem.certificate.accepted and problem.solution.stopped_by == "time limit"
+
+
+def test_a_certificate_that_is_said_to_cost_nothing_gets_a_share_of_the_limit(monkeypatch):
+    # What others ask of the machine in the last moments is not known when the guess is made.
+    for guess in ("certificate_reserve", "lower_reserve"):
+        monkeypatch.setattr(time_left, guess, lambda *given: 0.0)
+    run = Run(random_problem(4, "coupled").model, np.zeros(0), None, 1e-6, 0)
+    end = run.deadline = Deadline.after(100.0)
+    time_left.keep_time(run, end.at - 100.0, 1.0)
+    assert 1.5 < end.at - run.deadline.at < 3.0
 
 
 def test_a_step_has_no_more_than_its_share_in_calls_of_solvers_too():
