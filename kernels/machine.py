@@ -77,7 +77,7 @@ NAMES = {
     and name not in ("WIDTH", "ENDLESS", "SPARSE_LISTS", "DIVISIBLE")
 }
 
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _SQRT_HALF = math.sqrt(0.5)
 # Below this many multiplications a plain loop beats the call of a matrix library.
@@ -300,6 +300,23 @@ def _part(w_at, begin, size):
 
 
 @helper
+def _inner(length, a, b, step_b, w):
+    """The inner product of two vectors, in four sums, since each addition has to wait for the last."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    quarter = length >> _TWO
+    for block in range(quarter):
+        i = block << _TWO
+        at = b + i * step_b
+        first += w[a + i] * w[at]
+        second += w[a + i + _ONE] * w[at + step_b]
+        third += w[a + i + _TWO] * w[at + (step_b << _ONE)]
+        fourth += w[a + i + _TWO + _ONE] * w[at + (step_b << _ONE) + step_b]
+    for i in range(quarter << _TWO, length):
+        first += w[a + i] * w[b + i * step_b]
+    return (first + second) + (third + fourth)
+
+
+@helper
 def _matmul(m, out, a, k, b, n, transposed, w, w_at):
     a_transposed = transposed % 2 == 1
     b_transposed = transposed % 4 >= 2
@@ -332,10 +349,7 @@ def _matmul(m, out, a, k, b, n, transposed, w, w_at):
     if a_transposed or m == _ONE:
         for j in range(n):
             for i in range(m):
-                total = 0.0
-                for inner in range(k):
-                    total += w[a + i * k + inner] * w[b + inner * step_k + j * step_n]
-                w[out + j * m + i] = total
+                w[out + j * m + i] = _inner(k, a + i * k, b + j * step_n, step_k, w)
     else:
         for j in range(n):
             for i in range(m):

@@ -184,7 +184,9 @@ class Tape:
         points = np.ascontiguousarray(points, dtype=float)
         if points.shape[1] != self.input_sizes[number]:
             raise ValueError(f"block {name} has size {self.input_sizes[number]}, not {points.shape[1]}")
-        op.run_each(m.code, m.integers, m.workspace, m.start, m.inputs[number], m.output, points, result)
+        # What does not depend on the last block has just been run.
+        first = m.prefix if number == len(self.input_sizes) - 1 else m.start
+        op.run_each(m.code, m.integers, m.workspace, first, m.inputs[number], m.output, points, result)
         return result
 
     def _wrong_sizes(self, inputs: Sequence[Any]) -> str:

@@ -72,6 +72,21 @@ class KktHessian:
         below = (x, y, p, np.concatenate(([1.0], weights.own)), weights.stationarity)
         return sp.csc_array(total + jacobian(self._stationarity_gradient, ("x", "y"), below))
 
+    def products(
+        self, x: np.ndarray, y: np.ndarray, p: np.ndarray, weights: KktWeights, moves: np.ndarray
+    ) -> np.ndarray:
+        """The Hessian in (x, y) times the columns of ``moves``, without the matrix."""
+        if not moves.shape[1]:
+            return np.zeros(moves.shape)
+        ahead = jvp(self._rows_gradient, ("x", "y"))
+        given = x, y, p, self._of_rows(weights)
+        found = ahead.at_each(ahead.input_names[-1], moves.T, *given, moves[:, 0])
+        if weights.stationarity.size:
+            twice = jvp(self._stationarity_gradient, ("x", "y"))
+            below = x, y, p, np.concatenate(([1.0], weights.own)), weights.stationarity
+            found += twice.at_each(twice.input_names[-1], moves.T, *below, moves[:, 0])
+        return found.T
+
     def product(
         self,
         x: np.ndarray,

@@ -12,10 +12,13 @@ All columns of Z come from one factor. With affine rows multipliers enter R line
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics import limits
+from blomodel.compiler.passes.derivatives import dense_jacobian
 from blomodel.model.kkt_hessian import KktWeights
 from blomodel.model.model import Model
 from blomodel.programs.adjoint import factorised
@@ -32,6 +35,7 @@ class AnswerCurvature:
 
     def __init__(self, model: Model, p: np.ndarray) -> None:
         self.model, self.p = model, p
+        self._is_full = False  # whether the second derivatives seen so far are full of numbers
 
     @staticmethod
     def applies(model: Model) -> bool:
@@ -50,10 +54,18 @@ class AnswerCurvature:
         multipliers = model.split_duals(at.answer.duals)
         below, equal = model.lower_in.linearise(x, y, p), model.lower_eq.linearise(x, y, p)
         active = np.flatnonzero(multipliers[:n_in] > -below.value)
-        cross, H = model.lower_hessian(x, y, p, multipliers)
         A = sp.csr_array(sp.vstack([below.in_y[active], equal.in_y]))
         B = sp.csr_array(sp.vstack([below.in_x[active], equal.in_x]))
-        if not all(np.isfinite(part.data).all() for part in (cross, H, A, B)):
+        cross: Any
+        H: Any
+        if self._is_full:  # as plain matrices, whose numbers need no places
+            both = dense_jacobian(
+                model.lagrangian_gradient, ("x", "y"), (x, y, p, np.append(1.0, multipliers))
+            )
+            cross, H, A = both[:, :n_x], both[:, n_x:], A.toarray()
+        else:
+            cross, H = model.lower_hessian(x, y, p, multipliers)
+        if not all(np.isfinite(_numbers(part)).all() for part in (cross, H, A, B)):
             return None
         solve = factorised(H, A)
         if solve is None:
@@ -68,15 +80,24 @@ class AnswerCurvature:
             lower=lower,
             stationarity=u,
         )
-        second = model.kkt_hessian.matrix(x, y, p, weights)
         moves = np.zeros((n_x + y.size, len(free)))
         moves[free, np.arange(len(free))] = 1.0
         moves[n_x:] = -solve(_columns(cross, free), _columns(B, free))[0]
-        is_full = second.nnz > _FULL * second.shape[0] ** 2
-        product = (second.toarray() if is_full else second) @ moves
+        if self._is_full:
+            product = model.kkt_hessian.products(x, y, p, weights, moves)
+        else:
+            second = model.kkt_hessian.matrix(x, y, p, weights)
+            self._is_full = second.nnz > _FULL * second.shape[0] ** 2
+            product = (second.toarray() if self._is_full else second) @ moves
         found = moves.T @ product
         return (found + found.T) / 2 if np.isfinite(found).all() else None
 
 
-def _columns(matrix: sp.csr_array, chosen: np.ndarray) -> np.ndarray:
+def _numbers(matrix: Any) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.data
+
+
+def _columns(matrix: Any, chosen: np.ndarray) -> np.ndarray:
+    if isinstance(matrix, np.ndarray):
+        return matrix[:, chosen]
     return np.asarray(sp.csc_array(matrix)[:, chosen].toarray())

@@ -25,7 +25,5 @@ print(len(list(METHODS)) > 20, "blomodel.methods.galet" in sys.modules)
     ],
 )
 def test_only_the_file_of_the_entry_is_imported(name: str, found: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ASK.format(name=name)], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", ASK.format(name=name)], capture_output=True, text=True)
     assert done.stdout.splitlines() == [found, "True True"], done.stderr

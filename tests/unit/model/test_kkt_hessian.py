@@ -50,3 +50,7 @@ def test_matrix_and_product_against_differences(rng: np.random.Generator) -> Non
     for direction in np.eye(7):
         product = model.kkt_hessian.product(*point, none, weights, direction)
         np.testing.assert_allclose(product, expected @ direction, atol=1e-5)
+    moves = rng.normal(size=(5, 3))
+    products = model.kkt_hessian.products(*point, none, weights, moves)
+    np.testing.assert_allclose(products, found @ moves, atol=1e-12)
+    assert model.kkt_hessian.products(*point, none, weights, moves[:, :0]).shape == (5, 0)

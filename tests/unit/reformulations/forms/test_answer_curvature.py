@@ -37,6 +37,18 @@ def test_hessian(with_rows):
     assert curvature(at, some) == pytest.approx(known[np.ix_(some, some)], rel=1e-4, abs=1e-5)
 
 
+def test_a_matrix_full_of_numbers_is_found_once_and_then_only_multiplied(monkeypatch):
+    model, p = _problem(True).model, np.zeros(0)
+    phi, curvature, asked = AnswerValue(model, p), AnswerCurvature(model, p), []
+    matrix = model.kkt_hessian.matrix
+    monkeypatch.setattr(model.kkt_hessian, "matrix", lambda *given: asked.append(1) or matrix(*given))
+    x = np.array([-0.3, 0.5, 0.2])
+    first = curvature(phi(x), np.arange(3))
+    assert curvature(phi(x), np.arange(3)) == pytest.approx(first, rel=1e-9)
+    assert curvature(phi(x), np.zeros(0, int)).shape == (0, 0)
+    assert len(asked) == 1
+
+
 def test_none_at_a_kink():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y >= 0], variables=[y])
