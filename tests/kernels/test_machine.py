@@ -129,7 +129,11 @@ def test_norms_that_overflow_or_vanish() -> None:
     assert np.isnan(norm([np.nan, 1.0]))[0]
 
 
-@pytest.mark.parametrize("shape", [(1, 5, 1), (4, 3, 1), (1, 3, 4), (2, 3, 4), (3, 1, 2), (30, 20, 25)])
+SHAPES = [(1, 5, 1), (4, 3, 1), (1, 3, 4), (2, 3, 4), (3, 1, 2), (30, 20, 25)]
+SHAPES += [(3, 4, 1), (2, 8, 3), (5, 11, 2), (3, 0, 2)]  # inner products are summed by fours
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("transposed", range(4))
 def test_matrix_products(shape: tuple[int, int, int], transposed: int) -> None:
     m, k, n = shape
