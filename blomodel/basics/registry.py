@@ -100,7 +100,7 @@ class Registry(Generic[Entry]):
                 folder = importlib.import_module(package)
                 if any(module.name == file for module in pkgutil.iter_modules(folder.__path__)):
                     importlib.import_module(f"{package}.{file}")
-        if name not in self._entries:
+        if not (isinstance(name, str) and name in self._entries):
             self._complete()
 
     def _complete(self) -> None:
