@@ -22,6 +22,7 @@ _FLAGS: dict[str, Any] = {
 
 
 _kept_in_memory: list[str] = []  # kernels for which no folder can be written
+_READ_BY = ("_load_overload", "_guard_against_spurious_io_errors")  # parts of Numba's cache
 
 
 class _Cache(FunctionCache):
@@ -44,7 +45,10 @@ def _kept(kernel: Any) -> Any:
     """Keep the machine code on disk where a folder for it can be written, else in memory."""
     if not numba.config.DISABLE_JIT:
         try:
-            kernel._cache = _Cache(kernel.py_func)
+            if all(hasattr(FunctionCache, name) for name in _READ_BY):
+                kernel._cache = _Cache(kernel.py_func)
+            else:
+                kernel.enable_caching()
         except RuntimeError:  # neither beside the source nor in the home folder
             _kept_in_memory.append(kernel.py_func.__name__)
     return kernel
