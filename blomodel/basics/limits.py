@@ -68,6 +68,13 @@ COPIED_CONSTANT = Limit(
     "beyond it, tapes read a constant where it lies, since a copy in each of them would fill the memory",
 )
 
+WHOLE_FILE = Limit(
+    1_000_000,
+    "numbers that a tape computes from data in a file",
+    "beyond it, the tape is run a few rows at a time: vectors with an entry for each row of a file may "
+    "fill the memory, and pieces that stay in the cache take no longer",
+)
+
 UNDIVIDED_WORK = Limit(
     100_000,
     "nanoseconds of one thread, about, for a part of an instruction",

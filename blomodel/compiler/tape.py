@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,9 @@ from blomodel.compiler.large_constants import FAR, attached, far_place, is_large
 from blomodel.compiler.team import shared
 from blomodel.errors import UnknownInstructionError
 from blomodel.kernels import machine as op
+
+if TYPE_CHECKING:
+    from blomodel.compiler.pieces import Pieces
 
 KEPT_ENTRIES = 100_000  # entries of an array from which copies and keys of it are worth keeping
 _KNOWN_KEYS: dict[int, tuple[weakref.ref[np.ndarray], bytes]] = {}
@@ -166,6 +169,8 @@ class Tape:
 
     def __call__(self, *inputs: Any) -> np.ndarray:
         """Run the tape; the result is a copy, since the next call uses the same workspace."""
+        if self.pieces is not None:
+            return self.pieces(*inputs)
         run, arguments, views, result = self._runner
         if len(inputs) != len(views):
             raise TypeError(f"this tape takes the blocks {self.input_names}")
@@ -178,7 +183,11 @@ class Tape:
 
     def at_each(self, name: str, points: np.ndarray, *inputs: Any) -> np.ndarray:
         """The results at many values of one block, a row for each; ``inputs`` give the other blocks."""
-        m, number = self.machinery, self.input_names.index(name)
+        number = self.input_names.index(name)
+        if self.pieces is not None:
+            before, after = inputs[:number], inputs[number + 1 :]
+            return np.array([self(*before, point, *after) for point in points])
+        m = self.machinery
         self(*inputs)
         result = np.empty((len(points), self.n_outputs))
         points = np.ascontiguousarray(points, dtype=float)
@@ -195,7 +204,7 @@ class Tape:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the machinery: copies of its views would no longer share one workspace."""
-        return {k: v for k, v in vars(self).items() if k not in ("machinery", "_runner")}
+        return {k: v for k, v in vars(self).items() if k not in ("machinery", "_runner", "pieces")}
 
     def __repr__(self) -> str:
         blocks = ", ".join(map("{}[{}]".format, self.input_names, self.input_sizes))
@@ -219,6 +228,13 @@ class Tape:
             elif node.op == op.SPARSE:
                 count += node.data[0].csr.nnz * node.data[1]
         return count
+
+    @cached_property
+    def pieces(self) -> Pieces | None:
+        """The tape a few rows of a file at a time; None for one that is run as a whole."""
+        from blomodel.compiler.pieces import pieces_of  # which is made of tapes itself
+
+        return pieces_of(self)
 
     @cached_property
     def machinery(self) -> Machinery:

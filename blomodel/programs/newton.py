@@ -161,6 +161,8 @@ class _TimeIsOver(Exception):
 
 def last_input_only(tape: Tape, point: tuple[np.ndarray, ...]) -> Callable[[np.ndarray], np.ndarray]:
     """The tape as a function of its last input: what depends on the others is computed once."""
+    if tape.pieces is not None:
+        return lambda vector: tape(*point, np.ravel(vector))
     m = tape.machinery
     n_last, n_out = tape.input_sizes[-1], tape.n_outputs
     tape(*point, np.zeros(n_last))

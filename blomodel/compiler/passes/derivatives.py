@@ -289,9 +289,15 @@ def _sweep(
     derivative = (vjp if by_rows else jvp)(tape, names)
     shape = _jacobian_shape(tape, names)
     n_seeds, n_results = shape if by_rows else shape[::-1]
+    block = np.empty((min(n_seeds, max(1, _CHUNK // n_results)), n_results))
+    if derivative.pieces is not None:
+        for first in range(0, n_seeds, len(block)):
+            part = block[: n_seeds - first]
+            derivative.pieces.sweep((*point, np.zeros(n_seeds)), first, part)
+            yield first, part
+        return
     derivative(*point, np.zeros(n_seeds))  # also runs what does not depend on the seed
     m = derivative.machinery
-    block = np.empty((min(n_seeds, max(1, _CHUNK // n_results)), n_results))
     for first in range(0, n_seeds, len(block)):
         part = block[: n_seeds - first]
         op.sweep(

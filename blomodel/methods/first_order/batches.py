@@ -1,7 +1,7 @@
 """Steps on a few rows of data at a time: what meha, alt-pbgd, f2sa and pbgd-free do with a batch_size.
 
 Objectives that are sums over rows of data are replaced, anew for every step, by sums over some rows that
-are drawn at random (``compiler/passes/row_sums.py``); entries of x that belong to rows come along with
+are drawn at random (``compiler/row_parts.py``); entries of x that belong to rows come along with
 them. The slopes are right in the mean. Without given steps, those in x adapt to slopes that were seen
 (Duchi, Hazan and Singer, 2011) and those in y become shorter, so that the noise dies away, and the mean
 over the last iterations is the result. An objective that is no such sum is taken whole.
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from blomodel.compiler.passes.derivatives import gradient, jvp
-from blomodel.compiler.passes.row_sums import ENTRIES, PRODUCTS, NotASumError, RowSum, row_sum
+from blomodel.compiler.passes.row_sums import RowSum, row_sum
+from blomodel.compiler.row_parts import ENTRIES, PRODUCTS, NotASumError
 from blomodel.compiler.tape import Tape
 from blomodel.kernels.prox import prox
 from blomodel.methods.first_order.constants import safe_step

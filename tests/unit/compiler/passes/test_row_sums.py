@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient
-from blomodel.compiler.passes.row_sums import ENTRIES, PRODUCTS, NotASumError, RowSum, row_sum
+from blomodel.compiler.passes.row_sums import RowSum, row_sum
+from blomodel.compiler.row_parts import ENTRIES, PRODUCTS, NotASumError
 from blomodel.compiler.tape import Tape
 
 N, K, CLASSES = 6, 3, 2

@@ -10,7 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse.linalg import spsolve
 
 import blomodel as bm
-from blomodel.compiler.passes.row_sums import NotASumError
+from blomodel.compiler.row_parts import NotASumError
 from blomodel.compiler.team import Team
 
 METHODS = ["meha", "alt-pbgd", "f2sa", "pbgd-free"]
