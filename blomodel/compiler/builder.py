@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.large_constants import interned, is_large
+from blomodel.compiler.large_constants import interned, is_large, is_on_disk
 from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -45,9 +45,10 @@ class TapeBuilder:
             if opcode not in op.NAMES:
                 raise unknown_instruction(opcode, "the builder of tapes")
             node = Node(opcode, args, size, data)
-            # A repeated constant stays one number; a frozen one stays recognisable.
+            # A repeated constant stays one number; a frozen one stays recognisable; and results of
+            # data in a file would take as much memory as these.
             kept = opcode in (op.FREEZE, op.FILL)
-            if args and not kept and all(self.is_constant(arg) for arg in args):
+            if args and not kept and all(self._is_folded(arg) for arg in args):
                 number = self.constant(self._evaluate(node))
             else:
                 number = len(self.nodes)
@@ -78,6 +79,10 @@ class TapeBuilder:
     def is_constant(self, a: int) -> bool:
         """Whether a node holds numbers that are known now."""
         return self.nodes[a].op == op.CONSTANT
+
+    def _is_folded(self, a: int) -> bool:
+        """Whether results of a node are computed now."""
+        return self.is_constant(a) and not is_on_disk(self.nodes[a].data)
 
     def scalar_value(self, a: int) -> float | None:
         """The number, if the node is a constant with equal entries."""

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from cvxpy.atoms.affine.hstack import Hstack
 from cvxpy.atoms.affine.reshape import reshape
+from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
@@ -20,6 +21,7 @@ from blomodel.compiler.large_constants import is_large, is_on_disk
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.compiler.traits import declare
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError
+from blomodel.kernels import machine as op
 from blomodel.text.shorten import shorten
 
 # Constant matrices larger than this with fewer nonzeros than the given share are kept sparse: the first
@@ -29,7 +31,7 @@ _SPARSE_FROM, _SPARSE_SHARE, _SPARSE_SHARE_OF_MANY = 256, 0.25, 0.05
 
 
 class Operand:
-    """The value of a sub-expression: a constant known now, or a node of the tape."""
+    """The value of a sub-expression: a constant known now, a node of the tape, or minus another one."""
 
     builder: TapeBuilder
     shape: tuple[int, ...]
@@ -37,9 +39,15 @@ class Operand:
     size: int
 
     def __init__(
-        self, builder: TapeBuilder, shape: tuple[int, ...], value: Any = None, node: int = -1
+        self,
+        builder: TapeBuilder,
+        shape: tuple[int, ...],
+        value: Any = None,
+        node: int = -1,
+        minus: Operand | None = None,
     ) -> None:
         self.builder, self.shape, self.value, self._node = builder, shape, value, node
+        self.minus = minus
         self.size = prod(shape)
 
     @property
@@ -50,7 +58,9 @@ class Operand:
     @property
     def node(self) -> int:
         """The node; a constant becomes one only when it is asked for as a vector."""
-        if self._node < 0:
+        if self._node < 0 and self.minus is not None:
+            self._node = self.builder.unary(op.NEG, self.minus.node)
+        elif self._node < 0:
             self._node = self.builder.constant(self.dense())
         return self._node
 
@@ -68,7 +78,7 @@ class Operand:
 
     def as_matrix(self) -> tuple[int, bool]:
         """The node of a matrix, and whether it is stored row by row: large data stay as they are."""
-        if self._node < 0 and len(self.shape) == 2:
+        if self._node < 0 and len(self.shape) == 2 and self.is_constant:
             array = self.dense()
             if is_large(array) and array.flags.c_contiguous:
                 return self.builder.constant(array.T), True
@@ -171,6 +181,8 @@ class Lowering:
         if isinstance(expression, (cp.Variable, cp.Parameter)):
             return Operand(self.builder, expression.shape, node=self.leaf(expression))
         args = [self.done[id(arg)] for arg in expression.args]
+        if isinstance(expression, NegExpression) and is_on_disk(args[0].value):
+            return Operand(self.builder, expression.shape, minus=args[0])  # a file is not copied
         if all(arg.is_constant for arg in args) and not _has_parameter_data(expression):
             with np.errstate(all="ignore"):
                 value = expression.numeric([arg.value for arg in args])

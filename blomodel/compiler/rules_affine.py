@@ -126,6 +126,8 @@ def _sum(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
 
 def sum_along(b: TapeBuilder, node: int, shape: tuple[int, ...], axis: Any) -> int:
     """Sums along axes; all elements if the axis is None."""
+    if axis is None:
+        return b.sum(node)
     order, length = run_order(shape, axis)
     if length == len(order):
         return b.sum(node)
@@ -173,6 +175,8 @@ def _division(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
 
 def apply_left(lowering: Lowering, matrix: Operand, m: int, k: int, node: int, n: int) -> int:
     """An m x k matrix times the k x n matrix in a node."""
+    if matrix.minus is not None:
+        return lowering.builder.unary(op.NEG, apply_left(lowering, matrix.minus, m, k, node, n))
     sparse = matrix.as_sparse(n)
     if sparse is not None:
         return lowering.builder.sparse(sparse, node, n)

@@ -54,18 +54,20 @@ class _Numbers:
 
     def __init__(self, values: np.ndarray) -> None:
         # Of a file all entries are taken to differ from zero.
-        on_disk = is_on_disk(values)
-        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if on_disk else values != 0.0
+        is_full = is_on_disk(values) or bool(np.all(values != 0.0))
+        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if is_full else values != 0.0
 
     @cached_property
     def classes(self) -> np.ndarray:
+        if not any(self.nonzero.strides):
+            return np.broadcast_to(np.array([CONSTANT, 0, 0], np.int8), (self.nonzero.size, 3))
         classes = np.zeros((self.nonzero.size, 3), dtype=np.int8)
         classes[:, 0] = self.nonzero
         return classes
 
     @cached_property
     def other(self) -> np.ndarray:
-        return np.zeros(self.nonzero.size, dtype=bool)
+        return np.broadcast_to(False, self.nonzero.size)
 
 
 _State = _Found | _Numbers
@@ -98,6 +100,33 @@ def _leaf(name: str, size: int, variable: str, coefficient: str) -> _State:
 def _propagate(node: Node, args: list[_State]) -> _State:
     if node.op == op.CONSTANT:
         return _Numbers(node.data)
+    if node.size > 1 and _is_elementwise(node) and all(map(_is_uniform, args)):
+        return _repeated(_of_each(node, [_first(arg) for arg in args]), node.size)
+    if node.op == op.MATMUL and node.data[0] == node.data[2] == 1 and all(map(_is_uniform, args)):
+        return _product(*(_first(arg) for arg in args))
+    return _of_each(node, args)
+
+
+# What all elements have in common, as sums over the rows of data have: kept once, at whatever length
+
+
+def _is_elementwise(node: Node) -> bool:
+    return node.op in op.UNARY or node.op in op.BINARY or node.op in (op.FREEZE, op.FILL)
+
+
+def _is_uniform(state: _State) -> bool:
+    return len(state.other) == 1 or (state.classes.strides[0] == 0 and state.other.strides[0] == 0)
+
+
+def _first(state: _State) -> _State:
+    return _Found(state.classes[:1], state.other[:1])
+
+
+def _repeated(state: _State, size: int) -> _State:
+    return _Found(np.broadcast_to(state.classes, (size, 3)), np.broadcast_to(state.other, size))
+
+
+def _of_each(node: Node, args: list[_State]) -> _State:
     if node.op in (op.NEG, op.FREEZE):
         return args[0]
     if node.op in (op.ADD, op.SUB):
@@ -243,6 +272,8 @@ def _matmul(node: Node, left: _State, right: _State) -> _State:
     if pattern is not None:
         moving = _indicators(right)[_numbers(*right_shape)].reshape(k, -1)
         joined = _reached(_as_matrix(pattern, *left_shape), moving)
+        if n == 1 and joined.strides[0] == 0:
+            return _repeated(_from_indicators(joined[:1]), m)
         joined = joined.reshape(m, n, -1).transpose(1, 0, 2)
         return _from_indicators(joined.reshape(m * n, -1))
     pattern = _pattern(right)
