@@ -15,6 +15,7 @@ from blomodel.certification.judged import Judged, Violation
 from blomodel.certification.study import APART, looks_unique
 from blomodel.declare.followers import follower_name, follower_values
 from blomodel.declare.point import Point
+from blomodel.declare.row_values import value_of
 from blomodel.model.flat_lower import gap_unit, loss_in_own_units
 from blomodel.solvers.answer import InnerStatus
 from blomodel.text.layout import array
@@ -42,8 +43,8 @@ def measure(judged: Judged, point: Point, deadline: Deadline, known: LowerCheck 
     problem, stated = judged.problem, judged.invert(point)
     with kept_values(problem.variables):
         stated.assign()
-        objective = float(problem.objective.args[0].value)
-        lower_objective = problem.lower.sign * float(problem.lower.objective.args[0].value)
+        objective = value_of(problem.objective.args[0])
+        lower_objective = problem.lower.sign * value_of(problem.lower.objective.args[0])
         above, below = judged.violations(point)
         own_values = follower_values(problem.followers)
     lower_objective /= judged.unit_g

@@ -16,6 +16,7 @@ from blomodel.declare.levels import (
     check_ranking,
 )
 from blomodel.declare.multipliers import LONGEST_NAME, Multiplier
+from blomodel.declare.row_values import value_of
 from blomodel.errors import LevelError, ModelError
 from blomodel.text.levels import level
 from blomodel.text.shorten import shorten
@@ -189,4 +190,4 @@ def joint_name(followers: Sequence[Lower]) -> str:
 
 def follower_values(followers: Sequence[Lower]) -> list[float]:
     """Each follower's objective at the variables' present values, as something to minimise."""
-    return [follower.sign * float(follower.objective.args[0].value) for follower in followers]
+    return [follower.sign * value_of(follower.objective.args[0]) for follower in followers]

@@ -21,6 +21,7 @@ from blomodel.basics import limits
 from blomodel.basics.kept_values import kept_values
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.expressions.constraints import INEQUALITY, as_row
+from blomodel.declare.row_values import value_of
 from blomodel.model.model import Model
 from blomodel.programs.adjoint import factorised
 from blomodel.programs.quadratic import is_positive_semidefinite
@@ -82,14 +83,14 @@ def bound_by_duality(
             float(np.sum(np.reshape(dual, row.shape, order="F") * row.value))
             for (_, row), dual in zip(rows, duals, strict=True)
         )
-        return float(objective.value) + sum(pulls)
+        return value_of(objective) + sum(pulls)
 
     y, slope = answer.y, model.lower_stationarity(x, answer.y, p, model.split_duals(duals))
     solve = factorised(H, sp.csr_array((0, len(y))))
     with kept_values(block.leaves):
         at_y = lagrangian(y)
         block.assign(y)
-        own = float(objective.value)
+        own = value_of(objective)
         if solve is None or not _agree(lagrangian, y, at_y, slope, H):
             return None
     open_part = 0.5 * float(slope @ solve(slope, np.zeros(0))[0])

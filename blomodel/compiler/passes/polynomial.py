@@ -104,6 +104,8 @@ def _propagate(node: Node, args: list[_State]) -> _State:
         return _repeated(_of_each(node, [_first(arg) for arg in args]), node.size)
     if node.op == op.MATMUL and node.data[0] == node.data[2] == 1 and all(map(_is_uniform, args)):
         return _product(*(_first(arg) for arg in args))
+    if node.op == op.SUM and _is_uniform(args[0]):
+        return _repeated(_first(args[0]), node.size)
     return _of_each(node, args)
 
 
