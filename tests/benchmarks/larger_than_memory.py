@@ -4,8 +4,9 @@
     python tests/benchmarks/larger_than_memory.py --only tall --gib 1 --memory 0.6 --limit 40
 
 One file has many columns; the other has few, so that a vector with an entry for each row is a large
-part of it: the labels lie in a file too, and the process may have less than four such vectors. A file is written piece by piece and removed at the end. What the process may have beside the file
-itself is limited by the operating system (RLIMIT_DATA), so that a copy of the data would end it.
+part of it: the labels lie in a file too, and the process may have less than three such vectors. Files
+are written piece by piece and removed at the end. What the process may have beside them is limited by
+the operating system (RLIMIT_DATA), so that a copy of the data would end it.
 """
 
 from __future__ import annotations

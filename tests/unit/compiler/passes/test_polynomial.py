@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -159,3 +161,18 @@ def test_claims_hold_for_random_expressions(tree, seed: int) -> None:
     for limit, deviation in ((0, here), (1, there - here), (2, here - 2 * there + beyond)):
         claimed = polynomial_rows & (found.coefficient_class <= limit)
         assert np.all(np.abs(deviation)[claimed] < 1e-9 * scale[claimed])
+
+
+def test_facts_of_full_data_are_kept_once_for_all_rows() -> None:
+    A = np.random.default_rng(0).standard_normal((1_000_000, 2))
+    b = np.ones(1_000_000) + A[:, 0] ** 2
+    tape = lower([cp.sum(cp.multiply(b, cp.square(A @ y - b))) + cp.sum(A @ x)], BLOCKS)
+    tracemalloc.start()
+    try:
+        found = polynomial(tape)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.degree[0] == 2
+    assert tuple(found.coefficient_class[0]) == (2, 1, 1)
+    assert peak < 5_000_000  # less than six bytes for each row; a mask of zeros takes one
