@@ -35,6 +35,7 @@ from blomodel.solvers.clarabel import tolerance_options
 from blomodel.text.layout import counted
 
 OF_FORMULA = "the formula of the upper objective"
+IN_A_FILE = "data in a file may not fit into the memory of a solver"
 TOO_LONG = "to solve the high-point relaxation would take long beside the run"
 OF_CLARABEL = 1e-7  # relative: what an interior-point solver's tolerances may raise a bound by
 ROUNDING = 1e-12  # relative: what interval arithmetic without outward rounding may raise one by
@@ -129,6 +130,8 @@ def bound_of_formula(model: Model, p: np.ndarray) -> Bound:
 
 def high_point(model: Model, p: np.ndarray, deadline: Deadline, spent: float = np.inf) -> Bound:
     """The least f over both levels' constraints, or what is convex of them; -inf with the reason."""
+    if model.f.pieces is not None:
+        return Bound(source=IN_A_FILE)
     size = model.x.size + model.lower_size + len(model.upper_in) + len(model.upper_eq)
     allowed = max(SHORTEST, SHARE * spent)
     expected = OVERHEAD + (EACH + EACH_PRODUCT * model.f.n_products) * size

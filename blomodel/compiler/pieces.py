@@ -17,7 +17,7 @@ from blomodel.compiler.row_parts import DATA, ENTRIES, PRODUCTS, NotASumError, R
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
-PIECE = 1 << 18  # numbers of a piece, with all that is computed from it
+PIECE = 1 << 17  # numbers of a piece, with all that is computed from it
 
 
 class Pieces:

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/large_data.py                    # the four models, some minutes
     python tests/benchmarks/large_data.py --only lasso --scale 0.1
-    python tests/benchmarks/large_data.py --growth           # an iteration at four sizes, two models
+    python tests/benchmarks/large_data.py --growth           # an iteration at four sizes, in three ways
 
 Every model has a process of its own. An iteration is one of f2sa with one inner step and given steps,
 ours and by hand in one run; the last columns are those of ``solve(time_limit=...)``.
@@ -40,8 +40,7 @@ COLUMNS = {
     "limit s": "{:.0f}",
     "used s": "{:.1f}",
 }
-SHARES = (0.25, 0.5, 1.0, 2.0)  # of the rows, for the growth of the cost of an iteration
-GROWING = ("lasso, sparse features", "logistic regression, rows")
+SHARES = (0.25, 0.5, 1.0, 2.0)  # of the data, for the growth of the cost of an iteration
 REPEATS = 3  # of a measurement, of which the shortest counts
 
 
@@ -119,41 +118,66 @@ def measure(name: str, scale: float) -> dict[str, Any]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def _lasso_with_rows(n: int, share: float) -> Any:
+def _lasso_with_rows(scale: float, share: float) -> Any:
+    """More rows of the same features."""
     from large_data_models import lasso
 
+    n = max(int(100_000 * scale), 60)
     return lasso(n, rows=int(share * n / 10))
 
 
-def _logistic_with_rows(n: int, share: float) -> Any:
+def _lasso_with_features(scale: float, share: float) -> Any:
+    """More rows and more features, of which each row has a hundred."""
+    from large_data_models import lasso
+
+    return lasso(max(int(100_000 * scale * share), 120))
+
+
+def _logistic_with_rows(scale: float, share: float) -> Any:
+    """More rows of the same features."""
     from large_data_models import logistic
 
-    return logistic(int(share * n))
+    return logistic(max(int(500_000 * scale * share), 60))
+
+
+GROWING = {
+    "lasso, rows": _lasso_with_rows,
+    "lasso, rows and features": _lasso_with_features,
+    "logistic regression, rows": _logistic_with_rows,
+}
 
 
 def growth(name: str, scale: float) -> dict[str, Any]:
-    """Seconds for an iteration with more and more rows, and the power with which they grow."""
-    import numpy as np
-    from large_data_models import MODELS
+    """Seconds for an iteration with more and more data, and the power with which they grow.
 
-    make = _lasso_with_rows if name.startswith("lasso") else _logistic_with_rows
-    size = MODELS[name][1]
-    counts, ours, by_hand = [], [], []
+    The same powers of iterations by hand, and of their products with the data alone, tell what is due to
+    the memory: data that no longer fit into a cache take longer for each number.
+    """
+    import numpy as np
+
+    counts, used = [], []
     for share in SHARES:
-        instance = make(max(int(size * scale), 60), share)
+        instance = GROWING[name](scale, share)
         loop = iterations(instance.problem)
         counts.append(instance.nonzeros)
-        ours.append(min(seconds(loop, 0.15) for _ in range(REPEATS)))
-        by_hand.append(min(seconds(instance.by_hand, 0.15) for _ in range(REPEATS)))
-    powers = [float(np.polyfit(np.log(counts), np.log(used), 1)[0]) for used in (ours, by_hand)]
-    return {"model": name, "nonzeros": counts, "seconds": ours, "power": powers[0], "by hand": powers[1]}
+        work = (loop, instance.by_hand, instance.products)
+        used.append([min(seconds(each, 0.15) for _ in range(REPEATS)) for each in work])
+    times = np.array(used)
+    powers = np.polyfit(np.log(counts), np.log(times), 1)[0]
+    return {
+        "model": name,
+        "nonzeros": counts,
+        "seconds": times[:, 0].tolist(),
+        "ratios": (times[:, 0] / times[:, 1]).tolist(),
+        "powers": powers.tolist(),
+    }
 
 
 def growth_row(found: dict[str, Any]) -> str:
     """As a row of a table."""
-    cells = [f"{n:,}: {s:.2g}" for n, s in zip(found["nonzeros"], found["seconds"], strict=True)]
-    powers = [f"{found['power']:.2f}", f"{found['by hand']:.2f}"]
-    return "| " + " | ".join([found["model"], *cells, *powers]) + " |"
+    measured = zip(found["nonzeros"], found["seconds"], found["ratios"], strict=True)
+    cells = [f"{n:,}: {s:.2g} ({ratio:.2f})" for n, s, ratio in measured]
+    return "| " + " | ".join([found["model"], *cells, *map("{:.2f}".format, found["powers"])]) + " |"
 
 
 def in_own_process(*arguments: str) -> Any:
@@ -177,7 +201,8 @@ def main() -> None:
         print(json.dumps((growth if given.growth else measure)(given.one, given.scale)))
         return
     if given.growth:
-        heads = ["model", *["nonzeros: s / iteration"] * len(SHARES), "power of the nonzeros", "by hand"]
+        heads = ["model", *["nonzeros: s / iteration (ratio to one by hand)"] * len(SHARES)]
+        heads += ["power of the nonzeros", "by hand", "products alone, by hand"]
         print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
         for name in GROWING:
             if given.only in name:

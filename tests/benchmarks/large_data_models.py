@@ -17,11 +17,12 @@ GAMMA, STEP_X, STEP_Y = 10.0, 1e-3, 1e-2  # of the iterations that are compared
 
 @dataclass
 class Instance:
-    """A problem, the numbers in its data, its time limit, and n iterations by hand."""
+    """A problem, the numbers in its data, n iterations by hand and their products alone, time limit."""
 
     problem: bm.BilevelProblem
     nonzeros: int
     by_hand: Callable[[int], None]
+    products: Callable[[int], None] | None = None
     limit: float = 10.0
 
 
@@ -92,7 +93,7 @@ def cleaning(n: int, features: int = 784, classes: int = 10) -> Instance:
             loss_z = soft(at_z)[1] - (T * at_z).sum(axis=1)
             weights = np.clip(weights - STEP_X * GAMMA * (loss_y - loss_z) / n, 0, 1)
 
-    return Instance(problem, A.size + V.size, by_hand, 60.0)
+    return Instance(problem, A.size + V.size, by_hand, limit=60.0)
 
 
 def lasso(n: int, rows: int | None = None, each: int = 100) -> Instance:
@@ -121,7 +122,14 @@ def lasso(n: int, rows: int | None = None, each: int = 100) -> Instance:
             slope = GAMMA * (np.abs(y).sum() - np.abs(z).sum())
             weight = float(np.clip(weight - STEP_X * slope, 1e-3, 1))
 
-    return Instance(problem, A.nnz + V.nnz, by_hand, 30.0)
+    def products(count: int) -> None:
+        weights, of_rows, of_others = np.zeros(n), np.zeros(rows), np.zeros(rows // 2)
+        for _ in range(count):
+            for _ in range(2):
+                A @ weights, At @ of_rows
+            V @ weights, Vt @ of_others
+
+    return Instance(problem, A.nnz + V.nnz, by_hand, products, limit=30.0)
 
 
 def logistic(n: int, features: int = 20) -> Instance:
@@ -154,7 +162,14 @@ def logistic(n: int, features: int = 20) -> Instance:
             slope = GAMMA * np.exp(weight) * (y @ y - z @ z)
             weight = float(np.clip(weight - STEP_X * slope, -10, 2))
 
-    return Instance(problem, A.size + V.size, by_hand, 30.0)
+    def products(count: int) -> None:
+        y, of_rows, of_others = np.zeros(features), np.zeros(n), np.zeros(m)
+        for _ in range(count):
+            for _ in range(2):
+                A @ y, A.T @ of_rows
+            V @ y, V.T @ of_others
+
+    return Instance(problem, A.size + V.size, by_hand, products, limit=30.0)
 
 
 MODELS: dict[str, tuple[Callable[[int], Instance], int]] = {

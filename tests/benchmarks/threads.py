@@ -3,7 +3,8 @@
     python tests/benchmarks/threads.py            # about a minute and a half; cores should be free
 
 The first ratio is that of the time that passes. The second is that of the processor time of the thread
-that asks, which other programs on the machine disturb less: more than that cannot be gained.
+that asks, which other programs on the machine disturb less: more than that cannot be gained. All calls
+with one number of threads must give the same bits.
 """
 
 from __future__ import annotations
@@ -28,20 +29,23 @@ SECONDS = 25.0  # for each model
 
 
 def measure(name: str, expression: cp.Expression, variable: cp.Variable, threads: int) -> None:
-    """Print both ratios."""
+    """Print both ratios; an error if two calls with one number of threads differ."""
     tape = gradient(lower([expression], [Block("y", (variable,))]), "y")
     at = np.random.default_rng(1).standard_normal(variable.size)
+    results: dict[int, bytes] = {}
     best = {1: [np.inf, np.inf], threads: [np.inf, np.inf]}
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         for count, found in best.items():
             with team_of(count):
-                tape(at)  # helpers are started
+                results.setdefault(count, tape(at).tobytes())  # helpers are started
                 for _ in range(4):
                     began = time.perf_counter(), time.thread_time()
-                    tape(at)
+                    slope = tape(at)
                     found[0] = min(found[0], time.perf_counter() - began[0])
                     found[1] = min(found[1], time.thread_time() - began[1])
+                    if slope.tobytes() != results[count]:
+                        sys.exit(f"{name}: two calls with {count} threads differ")
     passed, used = (best[1][k] / best[threads][k] for k in range(2))
     print(f"{name}: {1e3 * best[1][0]:.1f} ms with one thread; {passed:.2f}, {used:.2f}", flush=True)
 

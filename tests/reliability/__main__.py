@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ RECORD, PAGE = ROOT / "docs" / "reliability.json", ROOT / "docs" / "reliability.
 KEPT = ROOT / "build" / "reliability" / "fuzz.jsonl"
 TROUBLES = ROOT / "tests" / "contracts" / "test_solver_trouble.py"
 LARGE_PAGE = ROOT / "docs" / "large_data.md"
+RATIO = "largest ratio to an iteration by hand"
 MEASURED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- end of measured -->)", re.DOTALL)
 TABLE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
@@ -92,14 +94,28 @@ def faults(given: argparse.Namespace) -> dict[str, Any]:
 def large(given: argparse.Namespace) -> dict[str, Any]:
     """Time and memory on large data."""
     script = ROOT / "tests" / "benchmarks" / "large_data.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    run = partial(subprocess.run, stdout=subprocess.PIPE, text=True, check=True)
+    done = run([sys.executable, str(script)])
     lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
-    again = subprocess.run([sys.executable, str(script), "--growth"], capture_output=True, text=True)
+    again = run([sys.executable, str(script), "--growth"])
     lines += ["", *(line.rstrip() for line in again.stdout.splitlines() if line.strip())]
     page = LARGE_PAGE.read_text(encoding="utf-8")
     shown = "\n".join(["", *lines, "", ""])
     LARGE_PAGE.write_text(MEASURED.sub(lambda _: shown, page), encoding="utf-8")
-    return {"table": lines, "load": [round(part, 1) for part in os.getloadavg()]}
+    return {
+        "table": lines,
+        "models": len(_column(lines, "ratio")),
+        RATIO: max(_column(lines, "ratio")),
+        "largest memory of a model, GiB": max(_column(lines, "peak GiB")),
+        "longest compilation, s": max(_column(lines, "compile s")),
+        "load": [round(part, 1) for part in os.getloadavg()],
+    }
+
+
+def _column(lines: list[str], name: str) -> list[float]:
+    """The numbers of a column of the first table."""
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[: lines.index("")]]
+    return [float(row[cells[0].index(name)]) for row in cells[2:]]
 
 
 def memmap(given: argparse.Namespace) -> dict[str, Any]:

@@ -30,3 +30,4 @@ def test_the_page_shows_what_was_recorded():
         ):
             assert not figures.get(bad)
         assert not figures.get("different")
+        assert figures.get(command.RATIO, 0.0) <= 2.0

@@ -105,8 +105,11 @@ def check_lower(
         latest = latest.earlier(max(SHARE * left, left - LONGEST_REST))
         is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
         is_large_lp = not limits.INTERIOR_POINT_CHECK.allows(model.lower_size) and lower.is_lp()
+        solvers = (cp.HIGHS, cp.CLARABEL) if is_large_lp else (cp.CLARABEL,)
+        if model.g.pieces is not None:
+            solvers = ()  # cvxpy would copy a file that may be larger than the memory
         solved = None
-        for solver in (cp.HIGHS, cp.CLARABEL) if is_large_lp else (cp.CLARABEL,):
+        for solver in solvers:
             ask = partial(_solve_by_cvxpy, lower, stated.levels.y, y, is_bounded, latest, solver)
             solved = solved or in_time(ask, latest)
         if solved is not None:

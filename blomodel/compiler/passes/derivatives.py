@@ -257,7 +257,9 @@ def _known_entries(tape: Tape, names: tuple[str, ...], shape: tuple[int, int]) -
 
 
 def _found_entries(tape: Tape, names: tuple[str, ...], most: float) -> JacobianEntries | None:
-    """The entries if no more than so many have to be carried along."""
+    """The entries if no more than so many have to be carried along, and none for each row of a file."""
+    if tape.pieces is not None:
+        return None
     kept = tape.derivatives
     if kept.get(("entries", names)) is None and most > kept.get(("tried", names), 0.0):
         try:
