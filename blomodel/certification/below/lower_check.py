@@ -105,9 +105,9 @@ def check_lower(
         latest = latest.earlier(max(SHARE * left, left - LONGEST_REST))
         is_bounded = bool(np.all(np.isfinite(model.y_bounds)))
         is_large_lp = not limits.INTERIOR_POINT_CHECK.allows(model.lower_size) and lower.is_lp()
-        solvers = (cp.HIGHS, cp.CLARABEL) if is_large_lp else (cp.CLARABEL,)
+        solvers = [cp.HIGHS, cp.CLARABEL] if is_large_lp else [cp.CLARABEL]
         if model.g.pieces is not None:
-            solvers = ()  # cvxpy would copy a file that may be larger than the memory
+            solvers = []  # cvxpy would copy a file that may be larger than the memory
         solved = None
         for solver in solvers:
             ask = partial(_solve_by_cvxpy, lower, stated.levels.y, y, is_bounded, latest, solver)

@@ -54,8 +54,10 @@ class _Numbers:
 
     def __init__(self, values: np.ndarray) -> None:
         # Of a file all entries are taken to differ from zero.
-        is_full = is_on_disk(values) or bool(np.all(values != 0.0))
-        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if is_full else values != 0.0
+        on_disk = is_on_disk(values)
+        nonzero = np.broadcast_to(True, values.shape) if on_disk else values != 0.0
+        is_full = on_disk or bool(nonzero.all())
+        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if is_full else nonzero
 
     @cached_property
     def classes(self) -> np.ndarray:
