@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blomodel.compiler.large_constants import interned, is_large, is_on_disk
+from blomodel.basics.arrays import is_on_disk
+from blomodel.compiler.large_constants import interned, is_large
 from blomodel.compiler.tape import Node, SparseMatrix, Tape, digest, unknown_instruction
 from blomodel.kernels import machine as op
 

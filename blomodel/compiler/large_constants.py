@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import is_on_disk
 from blomodel.compiler.work import divisible
 from blomodel.kernels import machine as op
 
@@ -27,15 +28,6 @@ _POOL: dict[tuple[Any, ...], list[weakref.ref[np.ndarray]]] = {}
 def is_large(values: np.ndarray) -> bool:
     """Whether an array is worth being kept once and read where it lies."""
     return not _IS_INTERPRETED and not limits.COPIED_CONSTANT.allows(values.size)
-
-
-def is_on_disk(values: Any) -> bool:
-    """Whether an array is a part of a file, so that looking at all of it takes long."""
-    while isinstance(values, np.ndarray):
-        if isinstance(values, np.memmap):
-            return True
-        values = values.base
-    return False
 
 
 def interned(flat: np.ndarray) -> np.ndarray:

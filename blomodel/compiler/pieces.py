@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from blomodel.basics import limits
-from blomodel.compiler.large_constants import is_on_disk
+from blomodel.basics.arrays import is_on_disk
 from blomodel.compiler.row_parts import DATA, ENTRIES, PRODUCTS, NotASumError, RowParts, take_apart
 from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op

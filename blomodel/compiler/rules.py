@@ -15,9 +15,10 @@ from cvxpy.atoms.affine.reshape import reshape
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import is_on_disk
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.builder import TapeBuilder
-from blomodel.compiler.large_constants import is_large, is_on_disk
+from blomodel.compiler.large_constants import is_large
 from blomodel.compiler.tape import SparseMatrix
 from blomodel.compiler.traits import declare
 from blomodel.errors import DataError, ModelError, UnsupportedAtomError

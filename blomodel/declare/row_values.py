@@ -19,7 +19,7 @@ from cvxpy.atoms.axis_atom import AxisAtom
 from cvxpy.atoms.elementwise.elementwise import Elementwise
 from cvxpy.atoms.quad_over_lin import quad_over_lin
 
-from blomodel.compiler.large_constants import is_on_disk
+from blomodel.basics.arrays import is_on_disk
 
 AT_ONCE = 1 << 18  # numbers of a file
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from blomodel.basics.arrays import is_on_disk
 from blomodel.compiler.kinds import Rules, first_operand
-from blomodel.compiler.large_constants import is_on_disk
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blomodel.compiler.large_constants import is_on_disk
+from blomodel.basics.arrays import is_on_disk
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 

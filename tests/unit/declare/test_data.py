@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blomodel as bm
-from blomodel.compiler.large_constants import is_on_disk
+from blomodel.basics.arrays import is_on_disk
 from blomodel.errors import DataError
 
 ROWS, COLUMNS = 3000, 40
