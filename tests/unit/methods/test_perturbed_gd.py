@@ -61,7 +61,7 @@ def test_c11_without_settings(rho):
     problem, x, y, h, metric = synthetic(condition=3.0)
     first = metric(np.zeros(20), np.zeros(20))
     problem.solve(method="perturbed-gd", rho=rho)
-    # The root's steps end in a band around the solution; rounding moves the end within it (0.8 to 1.1 %).
+    # The root's steps end in a band around the solution; rounding moves the end in it (0.8 to 1.1 %).
     band = {"square": 0.01, "root": 0.015}[rho]
     assert metric(x.value, np.linalg.solve(h, x.value)) < band * first
 
