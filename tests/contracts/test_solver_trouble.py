@@ -290,7 +290,8 @@ TROUBLES = [
     pytest.param(
         *case,
         kind,
-        marks=pytest.mark.slow if case[1:] in AGAIN and kind in ("fails", "stalls") else (),
+        # A stall is a failure too, after a pause.
+        marks=pytest.mark.slow if kind == "fails" or (case[1:] in AGAIN and kind == "stalls") else (),
     )
     for case in CASES
     for kind in FAULTS

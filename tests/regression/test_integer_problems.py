@@ -15,6 +15,7 @@ from scipy import optimize
 from scipy.optimize import linprog
 
 import blomodel as bm
+from tests.support.slow_cases import first_few
 
 pytest.importorskip("pyscipopt")
 
@@ -197,15 +198,8 @@ def pure(seed, kind):
     return problem, best_by_enumeration(high_x, high_y, f_at, g_at, is_below, is_above)
 
 
-def some(seeds, first):
-    """The first few in every run of the tests, the others in the long one."""
-    return [
-        seed if seed < first else pytest.param(seed, marks=pytest.mark.slow) for seed in range(seeds)
-    ]
-
-
 @pytest.mark.parametrize("kind", ["whole", "fractions", "quadratic", "equation"])
-@pytest.mark.parametrize("seed", some(8, 2))
+@pytest.mark.parametrize("seed", first_few(range(8), 2))
 def test_whole_numbers_at_both_levels(seed, kind):
     assert_solved(*pure(seed, kind))
 
@@ -246,7 +240,7 @@ def above(seed, kind):
 
 
 @pytest.mark.parametrize("kind", ["linear", "quadratic"])
-@pytest.mark.parametrize("seed", some(6, 2))
+@pytest.mark.parametrize("seed", first_few(range(6), 2))
 def test_whole_numbers_above(seed, kind):
     assert_solved(*above(seed, kind))
 
@@ -307,7 +301,7 @@ def test_interdicted_shortest_path():
 # Mixed levels
 
 
-@pytest.mark.parametrize("seed", some(4, 1))
+@pytest.mark.parametrize("seed", first_few(range(4), 1))
 def test_real_and_whole_numbers_at_both_levels(seed):
     # x = (whole, real), y = (whole, real): for a fixed whole part above, a fine grid of the real one.
     draw = np.random.default_rng(seed)
@@ -354,7 +348,7 @@ def test_several_followers_with_integers():
     assert set(problem.certificate.follower_gaps) == {"'firm 0'", "'firm 1'"}
 
 
-@pytest.mark.parametrize("side", [5, 7, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("side", first_few((5, 7, 9), 1))
 def test_attacks_on_a_larger_grid(side):
     """Five edges, up ones too; SciPy maximises the dual of the path, a mixed-integer program."""
     draw, places = np.random.default_rng(0), range(side)

@@ -9,6 +9,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.reformulations.forms.reduced_penalty import ReducedPenalty, shortest_multipliers
+from tests.support.slow_cases import first_few
 
 
 def margins(seed=0, n_samples=30):
@@ -40,7 +41,7 @@ def best_of(seed):
     ("name", "settings"),
     [("blocc", {}), ("blocc", {"step_size": 0.2}), ("gam", {}), ("gam", {"step_size": 0.2})],
 )
-@pytest.mark.parametrize("seed", [0, 1, 7])
+@pytest.mark.parametrize("seed", first_few([0, 1, 7], 1))
 def test_stays_where_the_lower_level_has_answers(name, settings, seed):
     problem, c = margins(seed)
     c.value = np.full(c.size, 5.0)

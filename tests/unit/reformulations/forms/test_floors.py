@@ -8,6 +8,7 @@ import pytest
 
 import blomodel as bm
 from blomodel.reformulations.forms.floors import MARGIN, find_floors, lies_at_a_jump
+from tests.support.slow_cases import first_few
 
 pytest.importorskip("pyscipopt")
 
@@ -72,9 +73,7 @@ def random_rows(seed):
     return problem, best
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
-)
+@pytest.mark.parametrize("seed", first_few(range(12), 1))
 def test_random_problems_against_a_grid(seed):
     problem, best = random_rows(seed)
     value = problem.solve()
