@@ -75,6 +75,13 @@ WHOLE_FILE = Limit(
     "fill the memory, and pieces that stay in the cache take no longer",
 )
 
+WIDE_FILE = Limit(
+    100_000_000,
+    "numbers that a tape computes from a file whose rows are far longer than what is made of them",
+    "beyond it, such a tape is run a few rows at a time too, since vectors with an entry for each row "
+    "are large all the same; up to it the file is read where it lies, which spares a copy of each piece",
+)
+
 UNDIVIDED_WORK = Limit(
     100_000,
     "nanoseconds of one thread, about, for a part of an instruction",

@@ -18,6 +18,7 @@ from blomodel.compiler.tape import Node, Tape
 from blomodel.kernels import machine as op
 
 PIECE = 1 << 17  # numbers of a piece, with all that is computed from it
+FAR_LESS = 16  # numbers of a file for each that is computed, where rows are long
 
 
 class Pieces:
@@ -60,9 +61,9 @@ class Pieces:
 def pieces_of(tape: Tape) -> Pieces | None:
     """The tape in pieces; None where it is run as a whole: without a file, with few or joined rows."""
     computed = sum(node.size for node in tape.nodes if node.op not in (op.CONSTANT, op.INPUT))
-    if limits.WHOLE_FILE.allows(computed) or not any(
-        node.op == op.CONSTANT and is_on_disk(node.data) for node in tape.nodes
-    ):
+    stored = sum(node.size for node in tape.nodes if node.op == op.CONSTANT and is_on_disk(node.data))
+    is_wide = FAR_LESS * computed < stored and limits.WIDE_FILE.allows(computed)
+    if not stored or is_wide or limits.WHOLE_FILE.allows(computed):
         return None
     try:
         whole = take_apart(tape, 1, "a tape")

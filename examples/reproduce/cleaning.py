@@ -38,7 +38,7 @@ HEADINGS = (
 )
 N_HIDDEN = 50  # units of the network, as in the paper
 LONGEST = 300.0  # seconds by the clock for one row
-LONGEST_DIGITS = 8.0  # the same for the small data, of which the check of an answer takes most
+LONGEST_DIGITS = 20.0  # the same for the small data, of which the check of an answer takes most
 
 
 def read(path: Path | None) -> tuple[Data, Data, Data]:

@@ -111,3 +111,15 @@ def test_a_tall_file_takes_no_memory_for_each_row(tmp_path: Path, kind: str) -> 
     assert problem.status.has_point
     # Before, dozens of vectors with an entry for each row were there at once.
     assert peak < 2 * labels.value.nbytes
+
+
+@pytest.mark.parametrize(("most", "is_whole"), [(limits.WIDE_FILE.value, True), (100, False)])
+def test_long_rows_are_read_where_they_lie(
+    most: int, is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = np.random.default_rng(0).standard_normal((4000, 200))
+    monkeypatch.setattr(limits, "WHOLE_FILE", limits.Limit(100, "numbers", "for a small file"))
+    monkeypatch.setattr(limits, "WIDE_FILE", limits.Limit(most, "numbers", "for a small file"))
+    z = cp.Variable(200)
+    tape = lower([cp.sum_squares(bm.data(in_file(tmp_path / "rows.bin", A)) @ z)], [Block("y", (z,))])
+    assert (tape.pieces is None) == is_whole
