@@ -69,17 +69,13 @@ COPIED_CONSTANT = Limit(
 )
 
 WHOLE_FILE = Limit(
-    1_000_000,
-    "numbers that a tape computes from data in a file",
-    "beyond it, the tape is run a few rows at a time: vectors with an entry for each row of a file may "
-    "fill the memory, and pieces that stay in the cache take no longer",
+    1_000_000, "numbers made of a file", "beyond it, a tape is run a few rows at a time to save memory"
 )
 
 WIDE_FILE = Limit(
     100_000_000,
-    "numbers that a tape computes from a file whose rows are far longer than what is made of them",
-    "beyond it, such a tape is run a few rows at a time too, since vectors with an entry for each row "
-    "are large all the same; up to it the file is read where it lies, which spares a copy of each piece",
+    "numbers that a tape computes from a file with long rows",
+    "beyond it, such a tape is run a few rows at a time too; the file is else read where it lies",
 )
 
 UNDIVIDED_WORK = Limit(
