@@ -144,7 +144,7 @@ def row(
     start["x"] = np.zeros(len(noisy))
     name, wishes = settings(len(noisy), quick)[model, label]
     with timed() as clock:
-        solution = solved(problem, name, start, time_limit=8.0 if quick else seconds, **wishes)
+        solution = solved(problem, name, start, time_limit=60.0 if quick else seconds, **wishes)
     share, answer = accuracy(solution.iterate or solution.values, test), None
     is_own = not solution.source.startswith("not the method")
     if problem.certificate is not None and problem.certificate.accepted and is_own:
