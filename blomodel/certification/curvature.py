@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import largest_in_rows
 from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.directions import AnyMatrix, Directions, Level
 from blomodel.model.kkt_hessian import KktWeights
@@ -333,6 +334,6 @@ def _dense(matrix: AnyMatrix) -> np.ndarray:
 
 def _sizes(matrix: AnyMatrix) -> np.ndarray:
     if sp.issparse(matrix) and matrix.shape[1]:
-        return np.asarray(abs(sp.csr_array(matrix)).max(axis=1).toarray()).ravel()
+        return largest_in_rows(matrix)
     plain = _dense(matrix)
     return np.abs(plain).max(axis=1) if plain.size else np.zeros(plain.shape[0])

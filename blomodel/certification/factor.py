@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +13,7 @@ import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import largest_at
 
 SINGULAR = 1e13  # condition number, of the scaled matrix, of equations that settle nothing
 FULL = 0.15  # share of nonzeros from which LAPACK is faster
@@ -32,10 +34,19 @@ class Factor:
     def of(cls, matrix: sp.csr_array) -> Factor | None:
         """The factor; None where the matrix is singular to working accuracy."""
         n = matrix.shape[0]
-        if n == 0:
-            return cls(lambda right: right, lambda right: right, 1.0)
         if matrix.shape[1] != n or not np.all(np.isfinite(matrix.data)):
             return None
+        if not limits.DENSE_ACTIVE_SET.allows(n):
+            parts = _Parts.of(matrix)
+            if parts.n_easy:
+                inner = cls._whole(parts.core)
+                return None if inner is None else cls(*parts.solves(inner), inner.condition)
+        return cls._whole(matrix)
+
+    @classmethod
+    def _whole(cls, matrix: sp.csr_array) -> Factor | None:
+        if matrix.shape[0] == 0:
+            return cls(lambda right: right, lambda right: right, 1.0)
         rows, columns = _scales(matrix)
         if rows is None or columns is None:
             return None
@@ -60,14 +71,90 @@ def _times(scale: np.ndarray, right: np.ndarray) -> np.ndarray:
     return scale * right if right.ndim == 1 else scale[:, None] * right
 
 
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """A matrix whose rows with one entry come first, columns with one entry last, the core between.
+
+    Entries fixed at zero have such rows, and their multipliers such columns: what is left to factorise
+    is as large as what moves, whatever the size of the whole.
+    """
+
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # first, core, last
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray]
+    pivots: tuple[np.ndarray, np.ndarray]  # the entries of those that come first, and last
+    core: sp.csr_array
+    below_first: tuple[sp.csr_array, sp.csr_array]  # core and last rows in the first columns
+    below_core: sp.csr_array  # last rows in the core's columns
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> _Parts:
+        by_row, by_column = sp.csr_array(matrix), sp.csc_array(matrix)
+        first = _single_entries(by_row)
+        is_free = np.ones((2, matrix.shape[0]), dtype=bool)  # rows, then columns
+        is_free[0, first[0]] = is_free[1, first[1]] = False
+        single = _single_entries(by_column)
+        usable = is_free[0, single[1]] & is_free[1, single[0]]
+        last = single[1][usable], single[0][usable], single[2][usable]
+        is_free[0, last[0]] = is_free[1, last[1]] = False
+        rows, columns = (np.flatnonzero(part) for part in is_free)
+        core, end = by_row[rows], by_row[last[0]]
+        return cls(
+            (first[0], rows, last[0]),
+            (first[1], columns, last[1]),
+            (first[2], last[2]),
+            sp.csr_array(core[:, columns]),
+            (sp.csr_array(core[:, first[1]]), sp.csr_array(end[:, first[1]])),
+            sp.csr_array(end[:, columns]),
+        )
+
+    @property
+    def n_easy(self) -> int:
+        """Unknowns that need no factor."""
+        return len(self.pivots[0]) + len(self.pivots[1])
+
+    def solves(self, inner: Factor) -> tuple[Solve, Solve]:
+        """Solves for the whole matrix and its transpose, from those for the core."""
+        (rows_first, rows_core, rows_last), (first, core, last) = self.rows, self.columns
+        by_first, by_last = (1.0 / pivots for pivots in self.pivots)
+        core_in_first, last_in_first = self.below_first
+        last_in_core = self.below_core
+
+        def forth(right: np.ndarray) -> np.ndarray:
+            found = np.empty_like(right, dtype=float)
+            found[first] = _times(by_first, right[rows_first])
+            found[core] = inner.solve(right[rows_core] - core_in_first @ found[first])
+            rest = right[rows_last] - last_in_first @ found[first] - last_in_core @ found[core]
+            found[last] = _times(by_last, rest)
+            return found
+
+        def back(right: np.ndarray) -> np.ndarray:
+            found = np.empty_like(right, dtype=float)
+            found[rows_last] = _times(by_last, right[last])
+            found[rows_core] = inner.solve_transposed(right[core] - last_in_core.T @ found[rows_last])
+            rest = right[first] - core_in_first.T @ found[rows_core]
+            found[rows_first] = _times(by_first, rest - last_in_first.T @ found[rows_last])
+            return found
+
+        return forth, back
+
+
+def _single_entries(matrix: sp.csr_array | sp.csc_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lines with one entry, the entry's place and value; one line for each place."""
+    lines = np.flatnonzero(np.diff(matrix.indptr) == 1)
+    places, values = matrix.indices[matrix.indptr[lines]], matrix.data[matrix.indptr[lines]]
+    lines, places, values = (part[values != 0] for part in (lines, places, values))
+    places, kept = np.unique(places, return_index=True)
+    return lines[kept], places, values[kept]
+
+
 def _scales(matrix: sp.csr_array) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Factors of rows and columns that bring the largest entry of each to about one."""
-    size = abs(sp.csr_array(matrix))
+    entries = sp.coo_array(matrix)
+    (row, column), sizes = entries.coords, np.abs(entries.data)
     rows, columns = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
     for _ in range(3):
-        now = sp.csr_array(sp.diags_array(rows) @ size @ sp.diags_array(columns))
-        in_rows = now.max(axis=1).toarray().ravel()
-        in_columns = now.max(axis=0).toarray().ravel()
+        now = rows[row] * sizes * columns[column]
+        in_rows, in_columns = largest_at(row, now, len(rows)), largest_at(column, now, len(columns))
         if not (np.all(in_rows > 0) and np.all(in_columns > 0)):
             return None, None
         rows, columns = rows / np.sqrt(in_rows), columns / np.sqrt(in_columns)

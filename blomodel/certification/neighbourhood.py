@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -131,7 +131,8 @@ class _Study:
             reason = "the lower level's optimality conditions by rows are not solved accurately here"
             return self._facts(None, False, reason)
         if not here.has_unique_multipliers:
-            return self._with_several_multipliers()
+            # One of them does not tell for how long a norm stays zero.
+            return replace(self._with_several_multipliers(), multipliers=None)
         directions = find_directions(here)
         level = directions.relaxed()
         if level is None:
@@ -212,7 +213,8 @@ class _Study:
     def _with_several_multipliers(self) -> LocalFacts:
         """Each of the lower multipliers belongs to pieces that meet here."""
         decrease = None
-        if self.here.place.model.has_linear_kkt:
+        model = self.here.place.model
+        if model.lower_in.is_affine and model.lower_eq.is_affine:
             decrease = smallest_slope_of_all(self.here, self.deadline)
         if decrease is None:
             reason = "the lower multipliers are not unique, so the pieces here are not known"

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.elementwise.abs import abs as abs_atom
+from cvxpy.atoms.norm1 import norm1
 from cvxpy.atoms.pnorm import Pnorm, PnormApprox
 
 from blomodel.basics.kept_values import kept_values
@@ -103,6 +105,11 @@ def _fixed(model: Model, groups: tuple[tuple[int, tuple[bool, ...]], ...]) -> Ma
         return value
 
     def exchange(part: cp.Expression) -> cp.Expression | None:
+        if isinstance(part, norm1 | abs_atom) and part.args[0].is_nonneg():
+            # A sum of norms, as a mixed norm is, would get kinks where one of them is fixed at zero.
+            inside = rewrite(part.args[0], exchange)
+            is_sum = isinstance(part, norm1)
+            return cp.sum(inside, axis=part.axis, keepdims=part.keepdims) if is_sum else inside
         if id(part) not in is_zero:
             return None
         zero, argument = is_zero[id(part)], part.args[0]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
+import numpy as np
+
+from blomodel.basics.memory import remembered
 from blomodel.model.model import Model
 
 OVERHEAD = 0.03  # seconds that cvxpy takes for the smallest problem
 EACH = 4e-5  # seconds for each lower variable and row: canonicalisation and derivatives
 EACH_ENTRY = 1e-6  # seconds for each number in the lower rows, which cvxpy copies several times
 LOCAL = 2e-4  # the same for the tests of the neighbourhood
-PRODUCT = 1e-9  # seconds for each multiplication in f and g
+PRODUCT = 1e-9  # seconds for each multiplication in f and g, where they are too few to be measured
+HESSIANS, COLUMN = 2, 1.5  # of the lower level, and what a column takes beside the slopes
 LOOKS = 10  # evaluations of f and g, and of their slopes
 SOLVERS = 4  # for a lower level with integers, in units of the overhead
 SOLVES = 2.0  # lower solves with tight tolerances, two of which are asked for, against one measured
@@ -49,9 +55,25 @@ def local_seconds(model: Model) -> float:
     if model.has_dear_curvatures:
         return 0.0  # those by products take about as long as a lower solve
     work = 3 * OVERHEAD + LOCAL * (model.x.size + model.lower_size)
-    return work + 2 * min(model.y.size, model.n_curvatures) * _evaluation(model)
+    return work + HESSIANS * COLUMN * min(model.y.size, model.n_curvatures) * _evaluation(model)
 
 
+@remembered
 def _evaluation(model: Model) -> float:
-    """Seconds for one evaluation of both objectives, by the products in them."""
-    return PRODUCT * (model.f.n_products + model.g.n_products)
+    """Seconds for the slopes of both objectives: by the products in them, or measured where these count.
+
+    Memory of one machine is many times as slow as that of another, and functions of long vectors take as
+    long as products. A file is not read for that.
+    """
+    told = PRODUCT * (model.f.n_products + model.g.n_products)
+    slopes = (model.f_grad, model.g_grad)
+    if LOOKS * told <= OVERHEAD or any(slope.pieces is not None for slope in slopes):
+        return told
+    measured = 0.0
+    for slope in slopes:
+        at = [np.zeros(size) for size in slope.input_sizes]
+        _ = slope.machinery  # made before the clock runs
+        began = time.perf_counter()
+        slope(*at)
+        measured += time.perf_counter() - began
+    return measured

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
+from blomodel.certification.factor import DEPENDENT
 from blomodel.certification.surroundings import Surroundings
 from blomodel.solvers.complementarity import (
     ComplementarityQP,
@@ -23,6 +24,7 @@ from blomodel.solvers.complementarity import (
 
 RADIUS = 1e-3  # of the box, relative to the point
 NODES = 2000  # of the tree
+UNMOVED = 1e-9  # entry of a dependence, a vector of length one, that counts as zero
 SURE = 1e-2  # least multiplier, relative, of a row that presses whatever the multipliers
 
 
@@ -40,7 +42,8 @@ def smallest_slope_of_all(here: Surroundings, deadline: Deadline) -> float | Non
     gradients = sp.csr_array(sp.vstack([below.in_y[active], equal.in_y]))
     cross, hessian = model.lower_hessian(x, y, p, place.multipliers)
     slope = model.g_grad(x, y, p)[n_x:]
-    always = _always_pressing(gradients, slope, len(active), deadline)
+    known = place.multipliers[active]
+    always = _always_pressing(gradients, slope, known, deadline)
     if always is None:
         return None
     pairs = np.flatnonzero(~always)
@@ -91,15 +94,21 @@ def smallest_slope_of_all(here: Surroundings, deadline: Deadline) -> float | Non
 
 
 def _always_pressing(
-    gradients: sp.csr_array, slope: np.ndarray, n_active: int, deadline: Deadline
+    gradients: sp.csr_array, slope: np.ndarray, known: np.ndarray, deadline: Deadline
 ) -> np.ndarray | None:
-    """Which active rows press with each of the multipliers; None where these are not found."""
-    always = np.zeros(n_active, dtype=bool)
-    is_open = np.ones(n_active, dtype=bool)  # whether each of the multipliers seen so far presses
+    """Which active rows press with each of the multipliers; None where these are not found.
+
+    ``known``: one choice of them, which most rows share with all others.
+    """
+    n_active = len(known)
+    size = 1 + np.abs(slope).max(initial=0.0)
+    is_open = known > SURE * size  # whether each of the multipliers seen so far presses
+    is_same = _is_same_in_all(gradients)[:n_active]
+    always = is_open & is_same
+    is_open &= ~is_same
     asked = 0
     n = gradients.shape[0]
     bounds = [(0, None)] * n_active + [(None, None)] * (n - n_active)
-    size = 1 + np.abs(slope).max(initial=0.0)
     for k in range(n_active):
         if not is_open[k]:
             continue
@@ -116,3 +125,13 @@ def _always_pressing(
         always[k] = bool(least.fun > SURE * size)
         is_open &= least.x[:n_active] > SURE * size
     return always
+
+
+def _is_same_in_all(gradients: sp.csr_array) -> np.ndarray:
+    """Which rows have one multiplier only: those that no dependence among the gradients moves."""
+    is_same = np.zeros(gradients.shape[0], dtype=bool)
+    if not limits.DENSE_ACTIVE_SET.allows(max(gradients.shape)):
+        return is_same  # found by linear programs
+    _, values, vectors = np.linalg.svd(gradients.toarray().T)
+    rank = int((values > DEPENDENT * values.max(initial=0.0)).sum())
+    return np.abs(vectors[rank:]).max(axis=0, initial=0.0) <= UNMOVED

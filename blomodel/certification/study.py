@@ -7,6 +7,8 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.basics.deadline import Deadline
 from blomodel.certification.below.lower_check import LowerCheck
+from blomodel.certification.exponentials import with_linear_conditions
+from blomodel.certification.fitted_multipliers import fit_multipliers
 from blomodel.certification.judged import Judged
 from blomodel.certification.late import unless_late
 from blomodel.certification.neighbourhood import LocalFacts, study_neighbourhood
@@ -95,13 +97,14 @@ def _facts_at(
     manifold = None
     if lower.is_convex:
         place, manifold = without_kinks(place)
+        place = with_linear_conditions(place)
     facts = study_neighbourhood(
         place.model,
-        p,
+        place.p,
         place.x,
         place.y,
         place.multipliers,
-        has_convex_pieces=lambda: _has_convex_pieces(place.model, p, lower),
+        has_convex_pieces=lambda: _has_convex_pieces(place.model, place.p, lower),
         deadline=deadline,
     )
     if manifold is None:
@@ -122,7 +125,9 @@ def without_kinks(place: Place) -> tuple[Place, Manifold | None]:
         return place, None
     # On which side of each kink the answer lies is told by rows, which the problem itself lacks.
     (x, y), model = equivalent.forward(x, y, p), equivalent.model
-    return Place(model, p, x, y, _sharpest_multipliers(model, p, x, y, None)), manifold
+    fitted = fit_multipliers(model, p, x, y) if model.has_smooth_kkt else None
+    own = _sharpest_multipliers(model, p, x, y, None) if fitted is None else fitted
+    return Place(model, p, x, y, own), manifold
 
 
 def _has_convex_pieces(model: Model, p: np.ndarray, lower: LowerCheck) -> bool:

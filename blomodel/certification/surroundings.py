@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from blomodel.basics.arrays import largest_in_rows
 from blomodel.certification.factor import Factor, independent_rows, rows_are_independent
 from blomodel.model.model import Model
 
@@ -193,8 +194,7 @@ def _look_below(place: Place, derivatives: sp.csr_array | None) -> _Below:
 
     rows = widen(below.in_x[conditions.rows], below.in_y[conditions.rows])
     value = below.value[conditions.rows]
-    terms = abs(rows) @ sp.diags_array(1 + np.abs(place.z))
-    slack = -value / np.maximum(_largest(terms), 1e-300)
+    slack = -value / np.maximum(largest_in_rows(rows, 1 + np.abs(place.z)), 1e-300)
     if derivatives is None:
         slopes = (below.in_y, equal.in_y)
         derivatives = conditions.jacobian(x, y, p, place.multipliers, slopes)
@@ -219,20 +219,13 @@ def _pressure(place: Place, forces: Array, in_y: sp.csr_array, stationarity: sp.
         return forces / (1 + np.abs(forces).max(initial=0.0))
     slope = model.g_grad(place.x, place.y, place.p)[n_x:]
     # What the slope of g changes by when the point moves by about its own size.
-    moves = sp.diags_array(1 + np.abs(place.z[: n_x + n_y]))
-    change = _largest(stationarity[:, : n_x + n_y] @ moves)
+    change = largest_in_rows(stationarity[:, : n_x + n_y], 1 + np.abs(place.z[: n_x + n_y]))
     pattern = abs(in_y)
     balance = np.maximum(np.maximum(pattern.T @ np.abs(forces), change), np.abs(slope))
     balance = np.where(np.isfinite(balance), balance, 0.0)
-    size = np.maximum(_largest(pattern), 1e-300)
-    reach = _largest(pattern @ sp.diags_array(balance)) / size
+    size = np.maximum(largest_in_rows(pattern), 1e-300)
+    reach = largest_in_rows(pattern, balance) / size
     return forces * size / np.maximum(reach, 1e-12 * (1 + np.abs(balance).max(initial=0.0)))
-
-
-def _largest(matrix: sp.csr_array) -> Array:
-    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
-        return np.zeros(matrix.shape[0])
-    return np.asarray(abs(sp.csr_array(matrix)).max(axis=1).toarray()).ravel()
 
 
 def look_around(place: Place) -> Surroundings:
@@ -289,7 +282,7 @@ def _residual(place: Place, eq_rows: Array, strong: Array) -> Array:
 
 
 def _misfit(here: Surroundings, residual: Array) -> float:
-    size = 1 + _largest(here.equations @ sp.diags_array(1 + np.abs(here.place.z[here.kept])))
+    size = 1 + largest_in_rows(here.equations, 1 + np.abs(here.place.z[here.kept]))
     return float((np.abs(residual) / size).max(initial=0.0))
 
 
@@ -329,7 +322,7 @@ def _linearise(place: Place, derivatives: sp.csr_array | None = None) -> Surroun
         return sp.csr_array(sp.csr_array(sp.hstack([in_x, in_y, empty]))[:, kept])
 
     above = widen(upper_in.in_x, upper_in.in_y)
-    reach = _largest(abs(above) @ sp.diags_array(1 + np.abs(place.z[kept])))
+    reach = largest_in_rows(above, 1 + np.abs(place.z[kept]))
     tight = np.flatnonzero(-upper_in.value <= 10 * TIGHT * np.maximum(reach, 1e-300))
     slope = np.zeros(n_z)
     slope[: x.size + y.size] = model.f_grad(x, y, p)

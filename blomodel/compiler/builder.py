@@ -221,9 +221,11 @@ class TapeBuilder:
             if a not in order:
                 order[a] = length
                 length += self.size(a)
-        source = np.concatenate([order[a] + source for a, source, _ in pieces])
-        target = np.concatenate([target for _, _, target in pieces])
+        source = _joined([order[a] + source for a, source, _ in pieces])
+        target = _joined([target for _, _, target in pieces])
         if len(target) == size:
+            if _counts_up(target, size):
+                return self._rearranged(tuple(order), length, source)
             arrangement = np.argsort(target, kind="stable")
             if np.array_equal(target[arrangement], np.arange(size)):
                 return self._rearranged(tuple(order), length, source[arrangement])
@@ -233,9 +235,9 @@ class TapeBuilder:
 
     def _rearranged(self, args: tuple[int, ...], length: int, source: np.ndarray) -> int:
         size = len(source)
-        if len(args) == 1 and size == length and np.array_equal(source, np.arange(size)):
+        if len(args) == 1 and size == length and _counts_up(source, size):
             return args[0]
-        if size > 1 and np.all(source == source[0]):
+        if size > 1 and source[0] == source[-1] and np.all(source == source[0]):
             return self.fill(self._rearranged(args, length, source[:1]), size)
         if size == 1 and len(args) > 1:
             begin = 0
@@ -243,6 +245,7 @@ class TapeBuilder:
                 if begin <= source[0] < begin + self.size(arg):
                     return self._rearranged((arg,), self.size(arg), source - begin)
                 begin += self.size(arg)
+        source.flags.writeable = False  # so that its key is kept for the tapes that take it over
         return self.emit(op.SELECT, args, size, (source, None))
 
     def _traced(self, a: int, source: np.ndarray, target: np.ndarray) -> Piece:
@@ -348,6 +351,17 @@ class TapeBuilder:
         if matrix.csr.nnz == 0 or self.scalar_value(a) == 0.0:
             return self.zeros(matrix.shape[0] * columns)
         return self.emit(op.SPARSE, (a,), matrix.shape[0] * columns, (matrix, columns))
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _counts_up(numbers: np.ndarray, size: int) -> bool:
+    """Whether these are 0, 1, ..., size - 1."""
+    if len(numbers) != size or numbers[0] != 0 or numbers[-1] != size - 1:
+        return False
+    return bool(np.all(numbers[1:] > numbers[:-1]))
 
 
 def _flattened(values: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from blomodel.kernels import machine as op
 FAR = 1 << 60  # a place from here on is an address, in units of 8 bytes
 _IS_INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # kernels then check their places
 _SAMPLE = 64  # entries by which large arrays are told apart before all of them are compared
+_FULL: dict[int, tuple[weakref.ref[np.ndarray], bool]] = {}
 _POOL: dict[tuple[Any, ...], list[weakref.ref[np.ndarray]]] = {}
 
 
@@ -49,6 +50,18 @@ def interned(flat: np.ndarray) -> np.ndarray:
             return known
     found.append(weakref.ref(flat, lambda gone: _forget(key, gone)))
     return flat
+
+
+def has_no_zeros(values: np.ndarray) -> bool:
+    """Whether no entry is zero; a large array that cannot change is looked at once."""
+    if values.flags.writeable or not is_large(values):
+        return bool(np.all(values))
+    number = id(values)
+    known = _FULL.get(number)
+    if known is None or known[0]() is not values:
+        gone = weakref.ref(values, lambda _: _FULL.pop(number, None))
+        known = _FULL[number] = (gone, bool(np.all(values)))
+    return known[1]
 
 
 def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
@@ -82,12 +95,15 @@ def attached(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The instructions with far places as distances from the workspace, whose arrays live as long."""
     code = divisible(code, integers)
-    if not np.any(code >= FAR) and not np.any(integers >= FAR):
+    has_far_places = bool(integers.max(initial=0) >= FAR)
+    if not np.any(code >= FAR) and not has_far_places:
         return code, integers
-    integers = integers.copy()
-    base, lists = np.uint64(_address(workspace) >> 3), np.uint64(_address(integers) >> 3)
-    far = integers >= FAR
-    integers[far] -= np.uint64(FAR) + base
+    base = np.uint64(_address(workspace) >> 3)
+    if has_far_places:
+        integers = integers.copy()
+        far = integers >= FAR
+        integers[far] -= np.uint64(FAR) + base
+    lists = np.uint64(_address(integers) >> 3)
     code = code.copy()
     far = code >= FAR
     far[:, 0] = False

@@ -188,14 +188,17 @@ class Tape:
             before, after = inputs[:number], inputs[number + 1 :]
             return np.array([self(*before, point, *after) for point in points])
         m = self.machinery
-        self(*inputs)
         result = np.empty((len(points), self.n_outputs))
         points = np.ascontiguousarray(points, dtype=float)
         if points.shape[1] != self.input_sizes[number]:
             raise ValueError(f"block {name} has size {self.input_sizes[number]}, not {points.shape[1]}")
+        if not len(points):
+            return result
+        result[0] = self(*inputs[:number], points[0], *inputs[number + 1 :])
         # What does not depend on the last block has just been run.
-        first = m.prefix if number == len(self.input_sizes) - 1 else m.start
-        op.run_each(m.code, m.integers, m.workspace, first, m.inputs[number], m.output, points, result)
+        first, others = m.prefix if number == len(self.input_sizes) - 1 else m.start, slice(1, None)
+        block = m.code, m.integers, m.workspace, first, m.inputs[number], m.output
+        op.run_each(*block, points[others], result[others])
         return result
 
     def _wrong_sizes(self, inputs: Sequence[Any]) -> str:
@@ -317,7 +320,8 @@ class _Encoder:
         # A stable sort by rank keeps operands before their use.
         order = np.argsort(np.array(self.rank, dtype=int), kind="stable")
         code = np.array(self.rows, dtype=np.uint64).reshape(-1, op.WIDTH)[order]
-        integers = np.concatenate([np.zeros(1, np.uint64), *self.integers]).astype(np.uint64)
+        integers = np.concatenate([np.zeros(1, np.uint64), *self.integers])
+        self.integers.clear()
         workspace = np.zeros(max(self.top, 1))
         for begin, values in self.constants:
             workspace[begin : begin + values.size] = values
@@ -359,7 +363,8 @@ class _Encoder:
         # The pool begins with one unused number, so that it is never empty.
         begin = self.n_integers + 1
         for array in arrays:
-            self.integers.append(np.asarray(array, dtype=np.uint64))
+            is_signed = array.dtype == np.int64  # the bits of numbers from zero on are the same
+            self.integers.append(array.view(np.uint64) if is_signed else array.astype(np.uint64))
             self.n_integers += array.size
         return begin
 
@@ -402,12 +407,7 @@ class _Encoder:
         source, target = node.data
         if node.size == 0:
             return None
-        sizes = np.array([self.tape.nodes[arg].size for arg in node.args])
-        offsets = np.array([self.offset[arg] for arg in node.args])
-        ends = np.cumsum(sizes)
-        part = np.searchsorted(ends, source, side="right")
-        places = source - (ends - sizes)[part] + offsets[part]
-        held = [arg for arg, count in zip(node.args, np.bincount(part), strict=False) if count]
+        places, held = self._places(node.args, source)
         is_fixed = len(held) == 1 or self.movable.isdisjoint(held)
         if target is None and is_fixed and places[-1] - places[0] == node.size - 1:
             if np.all(np.diff(places) == 1):  # a piece of another value: nothing to do
@@ -418,8 +418,20 @@ class _Encoder:
         out = self.offset[number] = self._take(node.size)
         if target is None:
             return [op.GATHER, node.size, out, self._list(places)]
-        if np.bincount(target).max(initial=0) <= 1:
+        if target.size <= node.size and np.bincount(target).max(initial=0) <= 1:
             full = np.full(node.size, self.zero)
             full[target] = places
             return [op.GATHER, node.size, out, self._list(full)]
         return [op.SCATTER, node.size, out, self._list(places, target), target.size]
+
+    def _places(self, args: tuple[int, ...], source: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """Where elements of some values, one after another, lie, and which of the values have some."""
+        if len(args) == 1:
+            return np.add(source, self.offset[args[0]], dtype=np.int64), list(args)
+        sizes = np.array([self.tape.nodes[arg].size for arg in args])
+        offsets = np.array([self.offset[arg] for arg in args])
+        ends = np.cumsum(sizes)
+        part = np.searchsorted(ends, source, side="right")
+        places = source - (ends - sizes)[part] + offsets[part]
+        held = [arg for arg, count in zip(args, np.bincount(part), strict=False) if count]
+        return places, held

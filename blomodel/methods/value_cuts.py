@@ -66,6 +66,10 @@ class ValueCuts:
             answer = self._ask_below(run, x, y, cuts)
             # A lower answer is feasible, but often at a corner where f is flat in some direction.
             starts += [(x, y)] if answer is None else [(x, y), (x, answer)]
+            if x is center:
+                self._cut(run, starts, cuts, model.has_smooth_kkt, rounds=1)
+            if run.is_proven:
+                return
         for has_kkt in (True, False) if model.has_smooth_kkt else (False,):
             self._cut(run, starts, cuts, has_kkt)
 
@@ -73,11 +77,18 @@ class ValueCuts:
         """Cut around bilevel feasible points, with lower answers that are known already."""
         self._cut(run, starts, list(cuts), run.model.has_smooth_kkt)
 
-    def _cut(self, run: Run, starts: list[Start], cuts: list[np.ndarray], has_kkt: bool) -> None:
+    def _cut(
+        self,
+        run: Run,
+        starts: list[Start],
+        cuts: list[np.ndarray],
+        has_kkt: bool,
+        rounds: int | None = None,
+    ) -> None:
         relaxation = ValueCutRelaxation(run.model, run.p, has_kkt=has_kkt)
         idle = 0  # rounds without a better point
         known: dict[bytes, tuple[float, np.ndarray]] = {}  # ends of earlier rounds by their starts
-        for _ in range(self.max_rounds):
+        for _ in range(self.max_rounds if rounds is None else rounds):
             n_cuts, best = len(cuts), run.best()
             points = starts if best is None else [(best.x, best.y), *starts]
             ends = []

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 FEASIBLE = 1e-8  # violation of a row, relative to the size of y, that a search may leave
 LARGE = 1e100  # stands for a value that is not finite, so that line searches step back
+FAR = 1e12  # a search that gets this far counts as running away
+SCAN_POINTS = 121  # on a coordinate
+NEARLY_LEAST = 1e-6  # relative; valleys of one variable this near to the best are searched to the end
+N_ALONE = 20  # valleys searched where there is one variable
+RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 ZOOMS, LOOKS = 6, 17  # into a valley of one variable, and places looked at each time
 LONG = 0.25  # seconds that the searches of one call may take, however late it is
 
@@ -140,10 +145,14 @@ class LocalSearch:
         return bool(len(self.general[0]) or len(self.general[1]))
 
     @property
+    def is_single(self) -> bool:
+        """Whether one element is searched, which nothing but bounds restricts."""
+        return self.n == 1 and not self.has_rows
+
+    @property
     def is_interval(self) -> bool:
-        """Whether one element is searched, within finite bounds and nothing else."""
-        is_single = self.n == 1 and not self.has_rows
-        return bool(is_single and np.isfinite(self.low[0]) and np.isfinite(self.high[0]))
+        """Whether it has finite bounds, too."""
+        return bool(self.is_single and np.isfinite(self.low[0]) and np.isfinite(self.high[0]))
 
     def value(self, point: np.ndarray) -> float:
         """The objective; infinite where it is undefined."""
@@ -329,6 +338,19 @@ class LocalSearch:
                 penalty *= 5.0
             last = worst
         return y, steps
+
+
+def spread_around(
+    center: np.ndarray, low: np.ndarray, high: np.ndarray, fractions: np.ndarray
+) -> list[np.ndarray]:
+    """A start for each row of fractions: of the bounds, and of wider and wider ranges elsewhere."""
+    starts = []
+    for k, fraction in enumerate(fractions):
+        reach = RADII[k % len(RADII)] * (1 + np.abs(center))
+        left = np.where(np.isfinite(low), low, np.minimum(center, high) - reach)
+        right = np.where(np.isfinite(high), high, np.maximum(center, low) + reach)
+        starts.append(left + fraction * (right - left))
+    return starts
 
 
 def _survived(

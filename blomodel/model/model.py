@@ -23,7 +23,13 @@ from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.curvature_entries import curvature_entries
 from blomodel.compiler.passes.derivatives import gradient, hessian, jacobian, vjp
 from blomodel.compiler.passes.intervals import intervals
-from blomodel.compiler.passes.polynomial import AFFINE, CONSTANT, is_jointly_quadratic, polynomial
+from blomodel.compiler.passes.polynomial import (
+    AFFINE,
+    CONSTANT,
+    PolynomialFacts,
+    is_jointly_quadratic,
+    polynomial,
+)
 from blomodel.compiler.tape import Tape
 from blomodel.declare.statement import Statement
 from blomodel.errors import NonconvexLowerError
@@ -273,7 +279,7 @@ class Model:
     @cached_property
     def constant_curvature(self) -> sp.csr_array | None:
         """Hessian of g in y where it depends on nothing; None elsewhere."""
-        facts = polynomial(self.g, variable="y", coefficient="x")
+        facts = self._g_in_y
         moves = facts.coefficient_class[0, 2] > CONSTANT
         if self.p.size and not moves:
             moves = polynomial(self.g, variable="y", coefficient="p").coefficient_class[0, 2] > CONSTANT
@@ -425,14 +431,21 @@ class Model:
     @cached_property
     def has_linear_kkt(self) -> bool:
         """Whether all rows, and the lower gradient in y, are affine in (x, y)."""
-        if not self.has_smooth_kkt or self.upper_in.spectral:
+        if not self.has_smooth_kkt or self.upper_in.spectral or not self.has_constant_curvature_below:
             return False
-        facts = polynomial(self.g, variable="y", coefficient="x")
-        classes = facts.coefficient_class[0]
-        if facts.degree[0] > 2 or classes[2] > CONSTANT or classes[1] > AFFINE:
+        if self._g_in_y.coefficient_class[0][1] > AFFINE:
             return False
         every_row = (self.lower_in, self.lower_eq, self.upper_in, self.upper_eq)
         return all(rows.is_affine for rows in every_row)
+
+    @cached_property
+    def has_constant_curvature_below(self) -> bool:
+        """Whether the lower objective is quadratic in y, with the same second derivatives at all x."""
+        return bool(self._g_in_y.degree[0] <= 2 and self._g_in_y.coefficient_class[0][2] <= CONSTANT)
+
+    @cached_property
+    def _g_in_y(self) -> PolynomialFacts:
+        return polynomial(self.g, variable="y", coefficient="x")
 
     @cached_property
     def has_affine_upper_rows(self) -> bool:

@@ -1,8 +1,8 @@
 """A lower level that is not convex: local searches from many starts, the best one kept.
 
 Elements of y that meet neither in g nor in a row, such as those of different followers, are searched
-group by group. The value found is an upper bound of the optimal value and usually equal to it, but
-nothing proves that; whoever reports it says so.
+group by group, and groups of one element side by side. The value found is an upper bound of the optimal
+value and usually equal to it, but nothing proves that; whoever reports it says so.
 """
 
 from __future__ import annotations
@@ -18,8 +18,18 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.compiler.passes.dependence import dependence, independent_groups
 from blomodel.compiler.passes.derivatives import gradient
 from blomodel.compiler.passes.polynomial import polynomial
+from blomodel.compiler.passes.terms import owners_of_terms, terms
 from blomodel.model.box_corners import BoxCorners
-from blomodel.model.local_search import LocalSearch
+from blomodel.model.local_search import (
+    FAR,
+    N_ALONE,
+    NEARLY_LEAST,
+    RADII,
+    SCAN_POINTS,
+    LocalSearch,
+    spread_around,
+)
+from blomodel.model.side_by_side import SideBySide
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.choice import count
 from blomodel.solvers.threads import one_blas_thread
@@ -29,19 +39,14 @@ if TYPE_CHECKING:
     from blomodel.model.model import Model
     from blomodel.model.rows import Rows
 
-FAR = 1e12  # a search that gets this far counts as running away
 MAX_KNOWN = 100  # x whose answers are remembered
 FEWEST = 4  # searches of one group, however late it is or however many groups there are
 MOST_IN_VAIN = 12  # searches of one group of which none reaches a feasible point; they are dear there
 MOST = 300  # searches of one call
-SCAN_POINTS = 121  # on a coordinate
 MAX_VALLEYS, N_VALLEYS = 3, 4  # variables up to which valleys are searched, and how many of them
-NEARLY_LEAST = 1e-6  # relative; valleys of one variable this near to the best are searched to the end
-N_ALONE = 20  # valleys searched where there is one variable
 MAX_SWEEPS = 4  # over the coordinates
 TOO_LONG = "the time limit is over, and a local search from one point was not finished"
 CORNERS = "all corners of the box"
-RADII = (1.0, 4.0, 16.0)  # of the starts around a point, where y has no bounds
 
 
 class _Group:
@@ -73,6 +78,12 @@ class _Group:
         for point in points:
             self.offer(point)
         return self.point is not None and not self.search.is_cut
+
+    def take(self, beside: SideBySide, k: int) -> None:
+        """Take over what searches in step have found for the element at this position."""
+        self.point, self.value = beside.points[k : k + 1].copy(), float(beside.values[k])
+        self.searches += int(beside.searches[k])
+        self.finished += 1
 
     def sharpen(self, bottom: np.ndarray, reach: float) -> None:
         """Make the bottom of a valley of one variable exact."""
@@ -171,11 +182,15 @@ class MultistartLower:
         seed = self.seed if warm else self.seed + 1
         is_thorough, searches, steps = True, 0, 0
         groups = self._split(whole, y)
-        for group in groups:
+        beside = self._search_side_by_side(whole, groups, given, seed)
+        is_thorough &= all(beside.values())
+        for number, group in enumerate(groups):
             search = group.search
             together, search.base = search.base[search.free], y
             own = [point[search.free] for point in given]
-            if len(groups) > 1 and whole.deadline.is_over and group.is_settled_by([together, *own]):
+            if number in beside:
+                pass  # all of them have been searched in step
+            elif len(groups) > 1 and whole.deadline.is_over and group.is_settled_by([together, *own]):
                 is_thorough = False  # one search over all groups together must do for this one
             else:
                 is_thorough &= self._search(group, own, seed)
@@ -246,6 +261,32 @@ class MultistartLower:
         end = whole.descend(y)[0]
         base = end if abs(whole.value(end)) < FAR else y
         return [_Group(whole.restricted(free, rows, base)) for free, rows in self._groups]
+
+    def _search_side_by_side(
+        self, whole: LocalSearch, groups: list[_Group], given: list[np.ndarray], seed: int
+    ) -> dict[int, bool]:
+        """Search groups of one element in step: which of them have a point now, and had all the time."""
+        numbers = np.array([k for k, group in enumerate(groups) if group.search.is_single], dtype=int)
+        if whole.deadline.is_over or len(numbers) < 2 or self._summands is None:
+            return {}
+        summands, owners = self._summands
+        place = np.full(len(groups) + 1, -1)
+        place[numbers] = np.arange(len(numbers))
+        elements = np.array([groups[number].search.free[0] for number in numbers])
+        base = groups[0].search.base
+        beside = SideBySide(whole, base, elements, summands, place[owners])
+        middle = self._middle(whole)[elements]
+        center = given[0][elements] if given else middle
+        points = [*(point[elements] for point in given), base[elements], middle]
+        spread = spread_around(center, beside.low, beside.high, self._fractions(1, seed))
+        is_thorough = beside.search(points, spread)
+        found = {}
+        for k, number in enumerate(numbers):
+            if beside.values[k] < np.inf:
+                groups[number].take(beside, k)
+                found[int(number)] = is_thorough
+        groups[numbers[0]].steps += beside.steps
+        return found
 
     def _search(self, group: _Group, given: list[np.ndarray], seed: int) -> bool:
         """Search from the given points and from everywhere; whether the time allowed all of it."""
@@ -349,12 +390,7 @@ class MultistartLower:
         starts = [middle]
         if search.n == 1 and not search.has_rows and np.isfinite(high - low).all():
             return starts  # the scan looks everywhere
-        for k, fraction in enumerate(self._fractions(search.n, seed)):
-            reach = RADII[k % len(RADII)] * (1 + np.abs(center))
-            left = np.where(np.isfinite(low), low, np.minimum(center, high) - reach)
-            right = np.where(np.isfinite(high), high, np.maximum(center, low) + reach)
-            starts.append(left + fraction * (right - left))
-        return starts
+        return starts + spread_around(center, low, high, self._fractions(search.n, seed))
 
     def _middle(self, search: LocalSearch) -> np.ndarray:
         """The middle of the bounds; the point nearest to zero where a side is open."""
@@ -394,6 +430,13 @@ class MultistartLower:
         for kept, held in zip(found[0][1], holds, strict=True):
             kept |= ~held.any(axis=1)  # rows in x alone are checked with the first group
         return found
+
+    @cached_property
+    def _summands(self) -> tuple[Tape, np.ndarray] | None:
+        """What the objective adds up, and the number of the group that each summand holds."""
+        summands = terms(self.objective)
+        owners = owners_of_terms(summands, [free for free, _ in self._groups])
+        return None if owners is None else (summands, owners)
 
     @cached_property
     def rows_in_single_variables(self) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,8 @@ from blomodel.programs.lagrangian import Lagrangian, LagrangianPoint
 from blomodel.programs.newton import last_input_only
 from blomodel.programs.optimality_system import is_thin
 from blomodel.solvers.answer import OptimalitySystem
-from blomodel.solvers.banded import factorised_band
+from blomodel.solvers.systems.banded import factorised_band
+from blomodel.solvers.systems.held_variables import solver_of_free_variables
 
 _SHIFT = 1e-13  # relative to the Hessian, so that flat directions and dependent rows can be factored
 _REFINEMENTS = 3
@@ -168,6 +169,11 @@ def factorised(
     is_plain = isinstance(H, np.ndarray)
     scale = float(np.abs(H if is_plain else H.data).max(initial=1e-3))
     is_full = is_plain or (H.nnz > _FULL * n * n and k <= n)
+    of_free = (
+        None if is_plain or limits.DENSE_ACTIVE_SET.allows(n + k) else solver_of_free_variables(H, A)
+    )
+    if of_free is not None:
+        return of_free
     whole: Callable[[np.ndarray], np.ndarray]
     is_large = not limits.DENSE_ACTIVE_SET.allows(n + k) and not is_full
     if is_large or (not is_plain and is_thin(H, A)):

@@ -326,14 +326,15 @@ def _eigenvectors(Q: sp.csr_array) -> tuple[np.ndarray, sp.csr_array]:
     """
     Q.eliminate_zeros()
     n, part = connected_components(Q, directed=False)
-    members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n))[:-1])
-    alone = np.array([m[0] for m in members if len(m) == 1], dtype=int)
+    sizes = np.bincount(part, minlength=n)
+    by_part = np.argsort(part, kind="stable")
+    begins = np.cumsum(sizes) - sizes
+    alone = by_part[begins[sizes == 1]]
     alone = alone[Q.diagonal()[alone] != 0]
     values, rows = [Q.diagonal()[alone]], [np.arange(alone.size)]
     columns, entries = [alone], [np.ones(alone.size)]
-    for block in members:
-        if len(block) == 1:
-            continue
+    for number in np.flatnonzero(sizes > 1):
+        block = by_part[begins[number] : begins[number] + sizes[number]]
         found, vectors = np.linalg.eigh(Q[np.ix_(block, block)].toarray())
         rows.append(sum(map(len, values)) + np.repeat(np.arange(block.size), block.size))
         columns.append(np.tile(block, block.size))

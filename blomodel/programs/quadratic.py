@@ -14,6 +14,7 @@ import scipy.sparse.linalg as spl
 from scipy.sparse.csgraph import connected_components
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import largest_in_rows
 from blomodel.basics.spectra import diagonal_blocks, extreme_eigenvalues
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
@@ -269,7 +270,7 @@ def rounding_of(Q: sp.sparray) -> np.ndarray:
     it never meets: there is no rounding between these.
     """
     rows = sp.csr_array(Q)
-    largest = np.asarray(abs(rows).max(axis=1).toarray()).ravel()
+    largest = largest_in_rows(rows)
     rows.eliminate_zeros()
     count, block = connected_components(rows, directed=False)
     in_block = np.zeros(count)
@@ -288,6 +289,8 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
         return True
     if not np.isfinite(scale):
         return False
+    Q = _without_empty(Q)
+    n = Q.shape[0]
     diagonal = Q.diagonal()
     is_diagonal = np.count_nonzero(diagonal) == np.count_nonzero(Q.data)
     is_dense = limits.DENSE_CHOLESKY.allows(n) or Q.nnz > 0.15 * n * n
@@ -313,10 +316,21 @@ def is_positive_semidefinite(Q: sp.csc_array) -> bool:
     return bool((factor.U.diagonal() > 0).all() and (factor.perm_r == factor.perm_c).all())
 
 
+def _without_empty(Q: sp.csc_array) -> sp.csc_array:
+    """A symmetric matrix without variables that have no curvature: zeros have no Cholesky factor."""
+    is_curved = np.diff(Q.indptr) > 0
+    is_curved[Q.indices] = True
+    if is_curved.all():
+        return Q
+    place, n = np.cumsum(is_curved) - 1, int(np.count_nonzero(is_curved))
+    begin = np.append(Q.indptr[:-1][is_curved], Q.indptr[-1])
+    return sp.csc_array((Q.data, place[Q.indices], begin), shape=(n, n))
+
+
 def _has_dense_factor(Q: sp.csc_array, shift: np.ndarray | float = 0.0) -> bool:
     """Whether Q + shift has a Cholesky factor, as a full matrix."""
-    dense = Q.toarray()
-    dense = (dense + dense.T) / 2
+    dense = Q.toarray(order="F")
+    dense = np.asfortranarray((dense + dense.T) / 2)
     dense.flat[:: len(dense) + 1] += shift
     return bool(scipy.linalg.lapack.dpotrf(dense, lower=1, overwrite_a=1)[1] == 0)
 

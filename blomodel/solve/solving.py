@@ -31,11 +31,11 @@ from blomodel.solution import Solution
 from blomodel.solve.listening import Listener, State
 from blomodel.solve.outcome import Best, Outcome, settle
 from blomodel.solve.time_left import (
-    GRACE,
     ROUNDS,
     TimeIsOver,
     better_outcome,
     end_of_certificate,
+    grace_of_method,
     keep_time,
     note_on_compiling,
     time_for_more,
@@ -227,7 +227,7 @@ def _run_to_the_end(
         with interrupts.open():
             if first is not None and not run.deadline.is_never:
                 keep_time(run, *first)
-            grace = GRACE * (1 + (run.time_limit or 0.0))
+            grace = grace_of_method(run.time_limit or 0.0)
             with ending(run.deadline), alarm(run.deadline, TimeIsOver, grace):
                 method.run(run)
     except StopRun as stop:

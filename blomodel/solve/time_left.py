@@ -28,6 +28,7 @@ RESERVE_SHARE = 0.4  # of a time limit, kept for the certificate,
 RESERVE_MOST = 0.7  # and of what compiling has left of it
 RESERVE_LEAST = 0.02  # share kept in any case: no search misses it, and a claim is lost where it lacks
 GRACE = 0.02  # share of a time limit, and seconds, in which a method may end by itself
+STEP = 2.0  # what a step of a method takes beside a lower answer: its derivatives come with it
 LATE, LATE_SHARE = 0.1, 0.03  # seconds, and share of a limit, after it in which a certificate must end
 LEAST = 0.2  # seconds for it in any case: without one nothing that was found can be kept
 ROUNDS = 4  # of search and certificate
@@ -72,7 +73,14 @@ def keep_time(run: Run, limit_began: float, load: float) -> None:
     kept = min(max(certificate_reserve(model, seconds, load), least), most)
     if model.is_convex_below:  # tests may be left out, but not the lower value
         kept = max(kept, min(lower_reserve(model, seconds, load), RESERVE_MOST * whole.remaining))
-    run.deadline = whole.keeping(kept)
+    # A method looks at the clock between steps: what its last one takes is no time for tests.
+    late = min(STEP * seconds, grace_of_method(whole.at - limit_began))
+    run.deadline = whole.keeping(min(kept + late, max(most, kept)))
+
+
+def grace_of_method(time_limit: float) -> float:
+    """Seconds after its time in which a method may end by itself."""
+    return GRACE * (1 + time_limit)
 
 
 def end_of_certificate(limit: Deadline, began: float) -> Deadline:

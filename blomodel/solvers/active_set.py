@@ -22,9 +22,10 @@ import scipy.sparse.linalg as spl
 
 from blomodel.basics import limits
 from blomodel.solvers.answer import Answer, InnerStatus, OptimalitySystem
-from blomodel.solvers.banded import factorised_band
 from blomodel.solvers.question import ProblemClass, QuadraticQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
+from blomodel.solvers.systems.banded import factorised_band
+from blomodel.solvers.systems.held_variables import solver_of_free_variables
 
 Solve = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -331,6 +332,9 @@ class ActiveSetSystem:
         return solve
 
     def _factor_sparse(self, kept: _Kept) -> Solve | None:
+        of_free = solver_of_free_variables(self.P, kept.A)
+        if of_free is not None:
+            return of_free
         n, k = kept.At.shape
         shift_y, shift_b = self._shifts()
         K = sp.block_array(

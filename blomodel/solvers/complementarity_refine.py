@@ -13,6 +13,7 @@ import scipy.sparse.linalg as spla
 from numpy.typing import NDArray
 
 from blomodel.basics import limits
+from blomodel.basics.arrays import largest_at
 from blomodel.basics.deadline import end_of_work
 from blomodel.solvers.answer import Answer, InnerStatus
 
@@ -167,23 +168,22 @@ def equilibrated(P: Any, G: Any) -> tuple[Vector, Vector]:
 
     Without them a regularisation that suits one column is far larger than the curvature of another.
     """
-    P, G = abs(sp.csc_array(P)), abs(sp.csc_array(G))
-    of_columns, of_rows = np.ones(P.shape[0]), np.ones(G.shape[0])
+    curved, held = sp.coo_array(P), sp.coo_array(G)
+    n, m = curved.shape[0], held.shape[0]
+    first, second = (np.concatenate([curved.coords[k], held.coords[k] + n * (k == 0)]) for k in (0, 1))
+    units = _balanced(first, second, np.abs(np.concatenate([curved.data, held.data])), n + m)
+    powers = np.exp2(np.round(np.log2(units)))
+    return powers[:n], powers[n:]
+
+
+def _balanced(first: Vector, second: Vector, sizes: Vector, count: int) -> Vector:
+    """Factors of the unknowns of a symmetric matrix, of which each pair of entries is given once."""
+    units = np.ones(count)
     for _ in range(EQUILIBRATION_ROUNDS):
-        balanced = sp.diags_array(of_rows) @ G @ sp.diags_array(of_columns)
-        curved = sp.diags_array(of_columns) @ P @ sp.diags_array(of_columns)
-        in_columns = np.maximum(_largest(balanced, 0), _largest(curved, 0))
-        in_rows = _largest(balanced, 1)
-        of_columns /= np.sqrt(np.where(in_columns > 0, in_columns, 1.0))
-        of_rows /= np.sqrt(np.where(in_rows > 0, in_rows, 1.0))
-    return np.exp2(np.round(np.log2(of_columns))), np.exp2(np.round(np.log2(of_rows)))
-
-
-def _largest(matrix: Any, axis: int) -> Vector:
-    """Largest entry of each column or row of a matrix without negative ones."""
-    if 0 in matrix.shape:
-        return np.zeros(matrix.shape[1 - axis])
-    return np.asarray(matrix.max(axis=axis).todense(), dtype=float).ravel()
+        now = units[first] * sizes * units[second]
+        largest = np.maximum(largest_at(first, now, count), largest_at(second, now, count))
+        units /= np.sqrt(np.where(largest > 0, largest, 1.0))
+    return units
 
 
 def compact_matrix(matrix: Any) -> Any:

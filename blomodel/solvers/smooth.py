@@ -6,17 +6,21 @@ For small programs that a method states itself. Those stated in cvxpy go to IPOP
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from blomodel.basics.deadline import end_of_work
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.cascade import stages
 from blomodel.solvers.choice import Preferred, count
 from blomodel.solvers.question import Function, ProblemClass, SmoothProgram, SmoothQuestion
 from blomodel.solvers.registry import InnerSolver, inner_solver
 
+CUBED = 5e-9  # seconds of a step for each cube of an unknown: its least squares are dense
+TOO_LATE = "a step would not end in time"
 __all__ = ["SLSQP", "SmoothProgram", "minimise_smooth"]
 
 
@@ -51,6 +55,7 @@ class SLSQP(InnerSolver):
     classes: ClassVar[frozenset[ProblemClass]] = frozenset({ProblemClass.SMOOTH})
     module: ClassVar[str] = "scipy"
     is_trusted: ClassVar[bool] = True
+    out_of_time: ClassVar[tuple[str, ...]] = (TOO_LATE,)
 
     def solve(self, question: SmoothQuestion) -> Answer:
         """Search from the start; the end need not be a minimiser, so it counts as inaccurate."""
@@ -59,21 +64,26 @@ class SLSQP(InnerSolver):
         program, start = question.program, question.start
         low, high = program.bounds
         rows = [row for row in _rows(program) if len(row["fun"](start))]
+        step = _Step(start.size)
 
         def value(z: np.ndarray) -> float:
             question.check()
+            step.begin()
             found = program.value(z)
             return found if math.isfinite(found) else float(np.nan_to_num(found, nan=1e20, posinf=1e20))
 
-        found = minimize(
-            value,
-            np.clip(start, low, high),
-            jac=_finite(program.gradient),
-            method="SLSQP",
-            bounds=list(zip(low, high, strict=True)),
-            constraints=rows,
-            options={"maxiter": question.max_iterations, "ftol": 1e-11} | self.options,
-        )
+        try:
+            found = minimize(
+                value,
+                np.clip(start, low, high),
+                jac=_finite(program.gradient),
+                method="SLSQP",
+                bounds=list(zip(low, high, strict=True)),
+                constraints=rows,
+                options={"maxiter": question.max_iterations, "ftol": 1e-11} | self.options,
+            )
+        except _TooLateError:
+            return Answer.without_point(InnerStatus.FAILED, start.size, TOO_LATE)
         point = np.clip(np.asarray(found.x, dtype=float), low, high)
         if not np.all(np.isfinite(point)):
             return Answer.without_point(InnerStatus.FAILED, start.size, str(found.message))
@@ -90,6 +100,26 @@ class SLSQP(InnerSolver):
     def known_options(cls) -> frozenset[str]:
         """What SciPy documents."""
         return frozenset({"ftol", "maxiter", "eps", "disp", "finite_diff_rel_step"})
+
+
+class _TooLateError(Exception):
+    """Raised before a step that would go on beyond the end of the work."""
+
+
+class _Step:
+    """What a step takes, which nothing can stop: guessed by the unknowns first, then as measured."""
+
+    def __init__(self, n_unknowns: int) -> None:
+        self.seconds = CUBED * n_unknowns**3
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        now = time.perf_counter()
+        if self._began is not None:
+            self.seconds = max(now - self._began, self.seconds)
+        self._began = now
+        if end_of_work().remaining < self.seconds:
+            raise _TooLateError
 
 
 def _rows(program: SmoothProgram) -> list[dict[str, Any]]:

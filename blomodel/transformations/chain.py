@@ -82,6 +82,10 @@ class Chain:
         """The upper variables at the start as a vector, from those at the end alone."""
         return self.start.levels.x.join(self.invert_values(self.end.levels.x.unpack(x)))
 
+    def invert_lower(self, y: np.ndarray) -> np.ndarray:
+        """The lower variables at the start as a vector, from those at the end alone."""
+        return self.start.levels.y.join(self.invert_values(self.end.levels.y.unpack(y)))
+
     def invert_multipliers(self, multipliers: Sequence[np.ndarray], point: Point) -> list[np.ndarray]:
         """Multipliers of the lower constraints at the start, from those at the end.
 

@@ -23,6 +23,7 @@ from blomodel.compiler.passes.derivatives import jacobian, jvp
 from blomodel.compiler.tape import Tape
 from blomodel.model.model import Model
 from blomodel.model.rows import Linearisation, Rows
+from blomodel.transformations.units import slope_there
 
 OF_BOUNDS = 0.1  # weight of bounds on a single variable: many are only meant to be large enough
 PULL = 1e-3  # towards no change, where nothing else decides
@@ -160,25 +161,24 @@ class _Equations:
         """First and second derivatives; only those that hold a variable that the level decides."""
         unit = self.n_unknowns
         self.n_unknowns += 1
-        product = jvp(slope, ("x", "y"))
         z = np.concatenate(at[:2])
-        here = slope(*at)
-        bend = product(*at, z) if z.any() else np.zeros(z.size)
+        # A run of the tape for each variable, ten times what a few looks may take.
+        has_cheap_hessian = limits.FEW_LOOKS.allows(slope.n_products * self.n_variables / 10)
+        is_read = limits.SIZES_FROM_HESSIAN.allows(self.n_variables) and has_cheap_hessian
+        count = PROBES if limits.FEW_LOOKS.allows(slope.n_products) else PROBES_IN_HASTE
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (0 if is_read else count, z.size))
+        here = slope_there(slope, *at)
+        bend, products = _products(slope, at, z, signs)
         linear = here - bend
         linear[np.abs(linear) <= NEGLIGIBLE * (np.abs(here) + np.abs(bend))] = 0.0
         mine = np.flatnonzero(decided)
         self._add(linear[mine], np.ones(mine.size), np.full(mine.size, unit), mine)
-        is_cheap = limits.FEW_LOOKS.allows(slope.n_products)
-        # A run of the tape for each variable, ten times what a few looks may take.
-        has_cheap_hessian = limits.FEW_LOOKS.allows(slope.n_products * self.n_variables / 10)
-        if limits.SIZES_FROM_HESSIAN.allows(self.n_variables) and has_cheap_hessian:
+        if is_read:
             second = sp.coo_array(sp.triu(jacobian(slope, ("x", "y"), at)))
             keep = decided[second.row] | decided[second.col]
             entries, row, col = second.data[keep], second.row[keep], second.col[keep]
         else:  # the diagonal, estimated by products with random signs
-            count = PROBES if is_cheap else PROBES_IN_HASTE
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (count, z.size))
-            looks = np.array([sign * product(*at, sign) for sign in signs])
+            looks = signs * products
             mean, spread = looks.mean(axis=0), np.sqrt((looks**2).mean(axis=0))
             # Where the looks differ, they show what stands beside the diagonal, and cancel by chance.
             mine = mine[np.abs(mean[mine]) > ALIKE * spread[mine]]
@@ -208,6 +208,19 @@ class _Equations:
         )
         found = lsmr(matrix, weights * values, damp=PULL, atol=1e-6, btol=1e-6, maxiter=200)[0]
         return found if np.all(np.isfinite(found)) else None
+
+
+def _products(slope: Tape, at: At, z: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Hessian times the point, and times each vector of signs.
+
+    In one call: what holds the point alone, a third of the work with data, is computed once for all.
+    """
+    own = z[None, :][: int(z.any())]  # none where the point is the origin
+    if not len(own) + len(signs):
+        return np.zeros(z.size), signs
+    product = jvp(slope, ("x", "y"))
+    found = product.at_each(product.input_names[-1], np.concatenate([own, signs]), *at, z)
+    return (found[0], found[1:]) if len(own) else (np.zeros(z.size), found)
 
 
 def _by_kind(model: Model, sizes: np.ndarray) -> np.ndarray:

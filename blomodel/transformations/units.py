@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.basics.memory import remembered
 from blomodel.compiler.tape import Tape
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
@@ -89,6 +90,12 @@ class _InUnits(Applied):
         return self.lower * value
 
 
+@remembered
+def slope_there(slope: Tape, x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The slopes at a point; several looks begin at the same one, which takes long with large data."""
+    return slope(x, y, p)
+
+
 def objective_units(
     model: Model, p: np.ndarray, sizes: np.ndarray | None = None, primal: np.ndarray | None = None
 ) -> tuple[float, float]:
@@ -114,7 +121,7 @@ def objective_units(
         points = [points[0], points[6]]  # the middle, and one away from it in x and y
 
     def unit(slope: Tape, part: slice | np.ndarray) -> float:
-        found = [np.abs(slope(x, y, p) * sizes)[part] for x, y in points]
+        found = [np.abs(slope_there(slope, x, y, p) * sizes)[part] for x, y in points]
         finite = [slopes for slopes in found if np.all(np.isfinite(slopes))]
         largest = np.max(finite, axis=0) if finite else np.zeros(0)
         if not largest.size or not largest.max() > 0 or SMALL <= largest.max() <= LARGE:

@@ -28,6 +28,7 @@ ORDER = (
     "atoms",
     "compiler.expressions",
     "compiler.passes",
+    "solvers.systems",
     "solvers",
     "solvers.branching",
     "programs",

@@ -10,6 +10,7 @@ import blomodel as bm
 pytest.importorskip("pyscipopt")
 
 
+@pytest.mark.slow
 def test_three_followers_with_products_and_a_cubic():
     # SCIP 10 "proves" 1.3496 on the pairs as sets of type SOS1, although f = -0.4014 at x = 0.9:
     # there the followers answer (-0.2, -0.0111), (2.3628, -0.2443) and -2.

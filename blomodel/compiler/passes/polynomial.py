@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from blomodel.basics.arrays import is_on_disk
+from blomodel.compiler.large_constants import has_no_zeros
 from blomodel.compiler.tape import Node, Tape, unknown_instruction
 from blomodel.kernels import machine as op
 
@@ -54,10 +55,8 @@ class _Numbers:
 
     def __init__(self, values: np.ndarray) -> None:
         # Of a file all entries are taken to differ from zero.
-        on_disk = is_on_disk(values)
-        nonzero = np.broadcast_to(True, values.shape) if on_disk else values != 0.0
-        is_full = on_disk or bool(nonzero.all())
-        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if is_full else nonzero
+        is_full = is_on_disk(values) or has_no_zeros(values)
+        self.nonzero: np.ndarray = np.broadcast_to(True, values.shape) if is_full else values != 0.0
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -91,27 +90,46 @@ def polynomial(tape: Tape, variable: str = "y", coefficient: str = "x") -> Polyn
 
 
 def _leaf(name: str, size: int, variable: str, coefficient: str) -> _State:
-    classes = np.zeros((size, 3), dtype=np.int8)
+    classes = np.zeros((1, 3), dtype=np.int8)
     if name == variable:
         classes[:, 1] = CONSTANT
     else:
         classes[:, 0] = AFFINE if name == coefficient else CONSTANT
-    return _Found(classes, np.zeros(size, dtype=bool))
+    return _repeated(_Found(classes, np.zeros(1, dtype=bool)), size)
 
 
 def _propagate(node: Node, args: list[_State]) -> _State:
     if node.op == op.CONSTANT:
         return _Numbers(node.data)
-    if node.size > 1 and _is_elementwise(node) and all(map(_is_uniform, args)):
-        return _repeated(_of_each(node, [_first(arg) for arg in args]), node.size)
+    if node.size > 1 and all(map(_is_uniform, args)):
+        found = _of_all(node, [_first(arg) for arg in args])
+        if found is not None:
+            return _repeated(found, node.size)
     if node.op == op.MATMUL and node.data[0] == node.data[2] == 1 and all(map(_is_uniform, args)):
         return _product(*(_first(arg) for arg in args))
     if node.op == op.SUM and _is_uniform(args[0]):
-        return _repeated(_first(args[0]), node.size)
+        return _first(args[0])
     return _of_each(node, args)
 
 
 # What all elements have in common, as sums over the rows of data have: kept once, at whatever length
+
+
+def _of_all(node: Node, firsts: list[_State]) -> _State | None:
+    """What all elements have in common where those of the arguments do; None: they may differ."""
+    if _is_elementwise(node):
+        return _of_each(node, firsts)
+    if node.op == op.MATMUL:
+        return _product(*firsts)
+    if node.op == op.SUM:
+        return firsts[0]
+    if node.op in (op.SEGMENT_MAX, op.NORM):
+        return _nonlinear(firsts)
+    if node.op == op.SELECT and len(firsts) == 1:
+        target = node.data[1]
+        if target is None or (target.size and np.bincount(target, minlength=node.size).all()):
+            return firsts[0]
+    return None
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -119,7 +137,9 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _is_uniform(state: _State) -> bool:
-    return len(state.other) == 1 or (state.classes.strides[0] == 0 and state.other.strides[0] == 0)
+    if len(state.other) <= 1:
+        return len(state.other) == 1
+    return state.classes.strides[0] == 0 and state.other.strides[0] == 0
 
 
 def _first(state: _State) -> _State:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.methods.portfolio.equivalent import search_with_kinks
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
@@ -28,6 +29,7 @@ ENOUGH = 3  # descents that moved and ended at the best value confirm each other
 ENOUGH_WIDE = 2  # the same where x is wide and phi smooth, so that each descent is a long one
 SAME = 1e-6  # relative to the value and to the spread of the ends: those that differ by less are one
 RACE = 10  # steps of a short descent where x is wide, so that descents do not end soon
+MET = 1e-4  # relative distance at which two descents that were broken off have come to one point
 LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
 WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
 
@@ -70,6 +72,7 @@ class Descents:
     pace: float | None = None  # what the first long descent had reached when a race is over
     n_behind: int = 0  # further starts that had not come as far in a race
     is_led: bool = False  # whether none has come further
+    broken_off: list[tuple[float, np.ndarray]] = field(default_factory=list)  # values and points
 
     @property
     def best(self) -> float:
@@ -97,6 +100,22 @@ class Descents:
             return self.n_agreeing >= ENOUGH
         is_ahead = self.is_led and self.n_behind >= ENOUGH
         return self.n_agreeing >= ENOUGH_WIDE or (is_ahead and self.n_agreeing > 0)
+
+    def note_broken_off(self, value: float, x: np.ndarray) -> bool:
+        """Whether a descent from another start was broken off at this very point: both have ended.
+
+        At a kink of phi steps become ever shorter, and no slope tells that the end is reached.
+        """
+        met = [
+            other
+            for other, there in self.broken_off
+            if abs(other - value) <= SAME * (1 + abs(value))
+            and np.abs(there - x).max(initial=0) <= MET * (1 + np.abs(x).max(initial=0))
+        ]
+        self.broken_off.append((value, x))
+        if met:
+            self.ends += [min(*met, value)] * (1 if len(met) > 1 else 2)
+        return bool(met)
 
     def note_race(self, reached: float) -> bool:
         """Whether a start has come further in a race than the first long descent had."""
@@ -172,7 +191,9 @@ class AnswerDescents(Step):
             return None
         reason = AnswerDescent.why_not(situation.model)
         if reason is not None:
-            return Omission(cls.name, reason)
+            stated = situation.stated  # where DescentsWithKinks takes this step's place
+            is_left_out = stated is None or AnswerDescent.why_not(stated) is not None
+            return Omission(cls.name, reason) if is_left_out else None
         thrift = CHEAP if limits.CHEAP_DESCENTS.allows(situation.model.g.n_products) else THRIFTY
         if situation.wanted is not None:
             thrift = replace(thrift, n_starts=situation.wanted)
@@ -199,6 +220,7 @@ class AnswerDescents(Step):
         before = descents.best
         descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
         unfinished: list[tuple[float, AnswerEvaluation]] = []
+        met: list[AnswerEvaluation] = []  # ends at kinks where others have ended too
         for start in self._starts(run, descent, level):
             is_first = descents.is_wide and descents.pace is None
             steps = RACE if descents.is_wide else self.thrift.short
@@ -216,7 +238,9 @@ class AnswerDescents(Step):
             reached = min(descent.trail[: RACE + 2])
             if is_first and len(descent.trail) > RACE:  # a long one: others are measured by it
                 descents.pace, descents.is_led = reached, True
-            if not descent.has_ended:
+            if not descent.has_ended and has_moved and descents.note_broken_off(end.value, end.x):
+                met.append(end)
+            elif not descent.has_ended:
                 if is_first or descents.note_race(reached) or not descents.is_smooth:
                     unfinished.append((reached, end))
             elif has_moved:
@@ -231,6 +255,8 @@ class AnswerDescents(Step):
         for _, end in unfinished[: self.thrift.n_finished if level == 0 else 1]:
             if not descents.are_unanimous:
                 self._finish(descent, descents, end)
+        if met:  # what they have in common is found exactly by one of them
+            self._finish(descent, descents, min(met, key=lambda end: end.value))
         descents.is_smooth = descent.is_smooth
         descents.note_level(before)
         return Outlook.MORE if descents.ends else Outlook.DONE
@@ -257,3 +283,40 @@ class AnswerDescents(Step):
             return wishes
         allowed = (nearest_allowed(run, wish) for wish in wishes)
         return [start[0] for start in allowed if start is not None]
+
+
+@dataclass(frozen=True)
+class DescentsWithKinks(Step):
+    """Descent on phi where the other steps know kinks of f by variables.
+
+    Such variables have rows that hold y, which a descent in x alone would not keep. The problem itself
+    has none of them: there phi has kinks, which a descent knows how to cross.
+    """
+
+    descents: AnswerDescents
+
+    name = AnswerDescents.name
+    family = AnswerDescents.family
+
+    @classmethod
+    def consider(cls, situation: Situation) -> DescentsWithKinks | None:
+        """Where the problem itself can be descended on, and the one with variables for kinks cannot."""
+        if situation.stated is None or AnswerDescent.why_not(situation.model) is None:
+            return None
+        found = AnswerDescents.consider(Situation(situation.stated, situation.p, situation.wanted))
+        return cls(found) if isinstance(found, AnswerDescents) else None
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return f"{self.descents.text}; on the problem without variables for kinks"
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Descend from the starts of this level."""
+        record: list[Descents] = run.once(Descents, list)
+
+        def search(own: Run) -> Outlook:
+            own.once(Descents, lambda: record)  # other steps ask this run what descents have shown
+            return self.descents.run(own, level)
+
+        return search_with_kinks(run, search)

@@ -17,7 +17,7 @@ from blomodel.methods.portfolio.step import Outlook
 from blomodel.methods.portfolio.trees import BlockEnd, Tree, constant_of, trees_apart
 from blomodel.methods.run.parallel import work_each
 from blomodel.methods.run.run import Findings, Run, StopRun
-from blomodel.methods.search.piece_tree import SAFE, SOURCE
+from blomodel.methods.search.piece_tree import SAFE, SOURCE, sum_below
 from blomodel.model.model import Model
 from blomodel.transformations.independent import Part, independent_parts
 
@@ -219,7 +219,7 @@ class _Result:
     @classmethod
     def proven(cls, end: BlockEnd, constant: float = 0.0) -> _Result:
         """The optimum that a tree has found."""
-        value, bound = end.value + constant, end.bound + constant
+        value, bound = end.value + constant, sum_below(constant, end.bound)
         return cls(end.x, end.y, value, bound, SOURCE, SAFE, False, False, True)
 
     def with_best_of(self, earlier: _Result | None) -> _Result:

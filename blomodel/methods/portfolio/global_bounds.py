@@ -11,7 +11,7 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
-from blomodel.methods.run.run import Run
+from blomodel.methods.run.run import Candidate, Run
 from blomodel.methods.search.bounding import Bounding
 from blomodel.methods.search.pieces import answer_below, improve_by_pieces, is_large
 from blomodel.methods.value_cuts import ValueCuts
@@ -112,7 +112,9 @@ class GlobalBounds(Step):
             return Outlook.MORE
         best = run.best()
         gap = first_gap = np.inf if best is None else best.value - run.bound
-        for programs in self.portions(level):
+        for number, programs in enumerate(self.portions(level)):
+            if number or level:
+                _search_around(run, bounding)
             if bounding.go_on(run, max_programs=programs, longest=LONGEST * 2**level):
                 _polish(run, bounding)
                 return Outlook.SETTLED
@@ -172,14 +174,28 @@ def _first_point(run: Run) -> None:
         run.propose(x, below.y, "lower answer at the start")
 
 
+def _search_around(run: Run, bounding: Bounding) -> None:
+    """Once around each best point: a tree that goes on is cut off earlier by a better one."""
+    best = run.best()
+    if best is None or best is bounding.searched or run.model.is_convex_below:
+        return
+    _cut_around(run, bounding, best)
+    bounding.searched = run.best()
+
+
+def _cut_around(run: Run, bounding: Bounding, best: Candidate) -> None:
+    """A local search over the cuts that the rounds have found."""
+    model = run.model
+    if not model.integer_y.any() and not model.integer_x.any():
+        ValueCuts().refine(run, [(best.x, best.y)], [point.y for point in bounding.points])
+
+
 def _polish(run: Run, bounding: Bounding) -> None:
     """Make the best point exact: it met its bound, but may lie beside the optimum."""
     best, model = run.best(), run.model
     if best is None or best.value - run.bound <= POLISHED * (1 + abs(best.value)):
         return
     if not model.is_convex_below:
-        if not model.integer_y.any() and not model.integer_x.any():
-            cuts = [point.y for point in bounding.points]
-            ValueCuts().refine(run, [(best.x, best.y)], cuts)
+        _cut_around(run, bounding, best)
     elif model.has_smooth_kkt and not is_large(model):
         improve_by_pieces(run, best.x, best.y, max_rounds=ROUNDS)

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from blomodel.methods.portfolio.answer_descents import AnswerDescents, may_wait
+from blomodel.methods.portfolio.answer_descents import AnswerDescents, DescentsWithKinks, may_wait
 from blomodel.methods.portfolio.answer_lines import LinesOfAnswers
 from blomodel.methods.portfolio.apart import Apart
 from blomodel.methods.portfolio.effort import Effort, Patience, is_confirmed
@@ -55,6 +55,7 @@ MEMBERS: tuple[type[Step], ...] = (
     LowerAnswer,
     BothAgree,
     AnswerDescents,
+    DescentsWithKinks,
     TangentBound,
     GlobalBounds,
     LinesOfAnswers,
@@ -228,7 +229,9 @@ def plan_for_one(
     n_further = 0
     if not isinstance(OneProgram.consider(situation), OneProgram):
         equivalent = exact_without_kinks(model, p)
-        situation, n_further = Situation(equivalent.model, p, n_starts), equivalent.n_further
+        if not equivalent.is_same:
+            situation = Situation(equivalent.model, p, n_starts, stated=model)
+            n_further = equivalent.n_further
     steps, omitted = _choose_steps(situation, MEMBERS)
     return Plan(steps, omitted, n_further, effort)
 

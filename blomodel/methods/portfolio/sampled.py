@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blomodel.basics import limits
+from blomodel.methods.portfolio.answer_descents import are_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
@@ -81,7 +82,8 @@ class SampleOfPhi(Step):
         else:
             share = 0.5 * len(sample.looks) ** (-1 / run.model.x.size)
             polls = FEW_POLLS if self._has_pieces(run) else MANY_POLLS
-            ends = refine_patterns(sample, valleys(sample, count), share, polls)
+            starts = _elsewhere(run, sample, valleys(sample, count), share)
+            ends = _elsewhere(run, sample, refine_patterns(sample, starts, share, polls), share)
         self._polish(run, sample, ends)
         run.family = self.family
         if run.model.x.size > 1:
@@ -121,6 +123,16 @@ class SampleOfPhi(Step):
         elif not run.model.is_convex_below and run.model.x.size > 1:
             starts = [(end.x, end.y) for end in ends[:POLISHED]]
             ValueCuts().refine(run, starts, distinct_answers(sample))
+
+
+def _elsewhere(run: Run, sample: PhiSample, looks: list[Look], share: float) -> list[Look]:
+    """Looks that are not beside the best point, where several descents have ended there already."""
+    best = run.best()
+    if best is None or not are_confirmed(run):
+        return looks
+    ranges = zip(sample.scales, best.x, strict=True)
+    reach = 2 * np.array([scale.step_at(at, share) for scale, at in ranges])
+    return [look for look in looks if np.any(np.abs(look.x - best.x) > reach)]
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,22 @@ CHEAP_SEARCHES = 12  # local searches for one lower answer, up to which it count
 
 
 class Situation:
-    """What the choice of steps depends on: the model, its parameters' values, the starts wanted."""
+    """What the choice of steps depends on: the model, its parameters' values, the starts wanted.
+
+    ``stated``: the problem itself, where the model has variables for its kinks.
+    """
 
     model: Model
     p: np.ndarray
     wanted: int | None
     n_starts: int
     size: int
+    stated: Model | None
 
-    def __init__(self, model: Model, p: np.ndarray, n_starts: int | None = None) -> None:
-        self.model, self.p, self.wanted = model, p, n_starts
+    def __init__(
+        self, model: Model, p: np.ndarray, n_starts: int | None = None, stated: Model | None = None
+    ) -> None:
+        self.model, self.p, self.wanted, self.stated = model, p, n_starts, stated
         self.n_starts = n_starts or default_number_of_starts(model.x.size)
         self.size = size_of(model)
 

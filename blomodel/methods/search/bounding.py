@@ -71,6 +71,7 @@ class Bounding:
         self._confirmed: Candidate | None = None
         self._stays_in_range = self.problem.stays_in_range()
         self._range_asked: Candidate | None = None
+        self.searched: Candidate | None = None  # the best point around which a local search has ended
         self.doubts = 0  # how often two statements of the relaxation came to different ends
         self._is_other = False  # which of the two statements is solved
         self._proven_twice: Candidate | None = None
@@ -195,12 +196,14 @@ class Bounding:
             return True
         # What only one of the two statements has shown is not known.
         self.doubts += 1
-        self._is_other, self._program = not self._is_other, None
         self.bound = min(self.bound, answer.bound)
         if run.bound > self.bound and run.bound_source.startswith(OWN_SOURCE):
             run.bound = self.bound
+        n_points = len(self.points)
         if answer.point is not None:
             self._look_below(run, answer)
+        if len(self.points) == n_points:  # no cut tells the statement that erred what it has missed
+            self._is_other, self._program = not self._is_other, None
         if self.doubts >= MOST_DOUBTS or answer.point is None:
             self.has_ended = True
         return False

@@ -28,8 +28,17 @@ if TYPE_CHECKING:
 SOURCE = "branch and bound over KKT pieces"  # of the bounds
 PORTION = 64  # nodes after which the bound is recorded and the limits are looked at
 SAFE = 1e-9  # relative: what the tolerances of the node's programs may cost in a bound
+CANCELLED = 2e-15  # what rounding may cost in a sum, relative to its terms
 GAP = 1e-8  # relative difference of value and bound at which the tree ends
 SETTLED_IN = 24  # nodes before which the pace of the bound says nothing of what follows
+
+
+def sum_below(constant: float, bound: float) -> float:
+    """The sum of a bound and a constant, less what rounding may have cost where both are large.
+
+    With variables of the size of a million, squares are added up to 1e12 before they cancel.
+    """
+    return constant + bound - CANCELLED * (abs(constant) + abs(bound))
 
 
 class PieceTree:
@@ -159,7 +168,7 @@ class PieceTree:
 
     def _record_bound(self, run: Run) -> None:
         self.trail.append((self.tree.nodes, self.tree.bound))
-        bound = self.exact.constant + self.tree.bound
+        bound = sum_below(self.exact.constant, self.tree.bound)
         nodes = counted(self.tree.nodes, "node")
         resumed = " (resumed)" if self.is_resumed else ""
         run.raise_bound(bound, f"{SOURCE}, {nodes}{resumed}", SAFE)

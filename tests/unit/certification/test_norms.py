@@ -28,12 +28,14 @@ def test_the_answer_stays_where_the_norm_is_zero() -> None:
     assert wrong.claim == "feasible" and wrong.descent is not None and wrong.descent[0] < 0
 
 
-def test_group_lasso_agrees_with_differences_of_phi() -> None:
+@pytest.mark.parametrize("form", ["sum", "mixed"])
+def test_group_lasso_agrees_with_differences_of_phi(form: str) -> None:
     r = np.random.default_rng(1)
     A, b = r.standard_normal((20, 4)), r.standard_normal(20)
     level, w = cp.Variable(name="level"), cp.Variable((2, 2), name="w")
     flat = cp.vec(w, order="F")
-    g = cp.sum_squares(A @ flat - b) / 2 + cp.exp(level) * cp.sum(cp.norm(w, 2, axis=0))
+    norms = cp.sum(cp.norm(w, 2, axis=0)) if form == "sum" else cp.mixed_norm(w.T, 2, 1)
+    g = cp.sum_squares(A @ flat - b) / 2 + cp.exp(level) * norms
     lower = bm.Lower(cp.Minimize(g), variables=[w])
     target = r.standard_normal(4)
     problem = bm.BilevelProblem(

@@ -12,6 +12,8 @@ import blomodel as bm
 from blomodel.basics import limits
 from blomodel.certification.below.lower_check import check_lower
 from blomodel.certification.reserve import certificate_reserve, local_seconds, lower_reserve
+from blomodel.compiler.tape import Tape
+from blomodel.model.model import Model
 
 
 @pytest.mark.parametrize("n", [2, 300])
@@ -61,3 +63,43 @@ def test_nothing_is_kept_for_tests_that_are_left_out(monkeypatch) -> None:
     monkeypatch.setattr(limits, "STUDIED_CURVATURES", limits.Limit(10, "", ""))
     assert local_seconds(model()) == 0.0
     assert certificate_reserve(model(), 0.0) < with_tests
+
+
+def regression(rows: int) -> bm.BilevelProblem:
+    """Rows of data that a look at both objectives goes through."""
+    A = np.random.default_rng(0).standard_normal((rows, 10))
+    x, y = cp.Variable(name="x"), cp.Variable(10, name="y")
+    lower = bm.Lower(cp.Minimize(cp.sum(cp.logistic(A @ y)) / rows + x * cp.sum_squares(y)), [], [y])
+    return bm.BilevelProblem(cp.Minimize(cp.sum_squares(A @ y - 1) / rows), [x >= 0.1, x <= 1], lower)
+
+
+def slow_slopes(monkeypatch: pytest.MonkeyPatch, model: Model, seconds: float) -> list[Tape]:
+    """Let slopes of g take so long, as on a machine with a slow memory; returns what was run."""
+    run, runs = Tape.__call__, []
+
+    def slowly(self: Tape, *at: np.ndarray) -> np.ndarray:
+        runs.append(self)
+        if self is model.g_grad:
+            time.sleep(seconds)
+        return run(self, *at)
+
+    monkeypatch.setattr(Tape, "__call__", slowly)
+    return runs
+
+
+def test_what_a_look_at_large_data_takes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = regression(200_000).model
+    fast = certificate_reserve(model, 0.1)
+    model = regression(200_000).model
+    slow_slopes(monkeypatch, model, 0.2)
+    slow = certificate_reserve(model, 0.1)
+    assert slow > fast + 0.2 * 2 * model.y.size  # a Hessian in two places
+    runs = slow_slopes(monkeypatch, model, 0.2)
+    assert certificate_reserve(model, 0.1) == slow and not runs  # measured once
+
+
+def test_a_small_model_is_not_run_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = regression(100).model
+    runs = slow_slopes(monkeypatch, model, 0.0)
+    certificate_reserve(model, 0.1)
+    assert model.g_grad not in runs

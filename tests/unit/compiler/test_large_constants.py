@@ -13,7 +13,7 @@ from blomodel.kernels.moves import evaluate
 
 from blomodel.basics import limits
 from blomodel.compiler.blocks import Block
-from blomodel.compiler.large_constants import interned
+from blomodel.compiler.large_constants import has_no_zeros, interned
 from blomodel.compiler.lowering import lower
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.passes.directions import Term, direction, point_in, result_in
@@ -105,3 +105,16 @@ def test_a_constant_slope_lies_in_the_workspace() -> None:
     np.testing.assert_array_equal(slope(np.zeros(n)), coefficients)
     made = direction([[Term(slope)]], {"y": n}, np.empty(0))
     np.testing.assert_array_equal(evaluate(made), coefficients)
+
+
+def test_zeros_of_an_array_that_can_change_are_looked_for_each_time() -> None:
+    values = np.ones(2 * int(limits.COPIED_CONSTANT.value))
+    assert has_no_zeros(values)
+    values[5] = 0.0
+    assert not has_no_zeros(values)
+    kept = values.copy()
+    kept.flags.writeable = False
+    assert not has_no_zeros(kept) and not has_no_zeros(kept)
+    full = np.where(values == 0.0, np.nan, values)
+    full.flags.writeable = False
+    assert has_no_zeros(full) and has_no_zeros(full)

@@ -10,7 +10,7 @@ import blomodel as bm
 NONE = np.zeros(0)
 
 
-@pytest.mark.parametrize("condition", [pytest.param(10.0, marks=pytest.mark.slow), 100.0])
+@pytest.mark.parametrize("condition", [10.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_converges_without_settings(condition):
     problem, x, y, x_best, y_best = quadratic(condition=condition)
     problem.solve(method="bome")

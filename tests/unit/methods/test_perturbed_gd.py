@@ -56,7 +56,8 @@ def test_more_iterations_give_a_more_accurate_solution_of_c11(rho, seed):
     assert 8 * figures[1] < figures[0]
 
 
-@pytest.mark.parametrize("rho", [pytest.param("square", marks=pytest.mark.slow), "root"])
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", ["square", "root"])
 def test_c11_without_settings(rho):
     problem, x, y, h, metric = synthetic(condition=3.0)
     first = metric(np.zeros(20), np.zeros(20))

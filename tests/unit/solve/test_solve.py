@@ -30,7 +30,7 @@ def by_blocc(gamma, eta):
     return problem
 
 
-@pytest.mark.parametrize("gamma", [10.0, 100.0])
+@pytest.mark.parametrize("gamma", [10.0, pytest.param(100.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("step", ["large", "safe"])
 def test_blocc_converges_on_example_4_as_the_paper_says(gamma, step):
     """Figure 10: step 0.05 and step 1/(10 gamma) both converge, whatever gamma."""

@@ -229,6 +229,17 @@ def test_a_certificate_that_is_said_to_cost_nothing_gets_a_share_of_the_limit(mo
     assert 1.5 < end.at - run.deadline.at < 3.0
 
 
+def test_what_a_method_takes_beyond_its_time_is_not_taken_from_the_certificate(monkeypatch):
+    for guess in ("certificate_reserve", "lower_reserve"):
+        monkeypatch.setattr(time_left, guess, lambda *given: 10.0)
+    run = Run(random_problem(4, "coupled").model, np.zeros(0), None, 1e-6, 0)
+    end = run.deadline = Deadline.after(100.0)
+    solve_lower = Run.solve_lower
+    monkeypatch.setattr(Run, "solve_lower", lambda self, *at: time.sleep(0.5) or solve_lower(self, *at))
+    time_left.keep_time(run, end.at - 100.0, 1.0)
+    assert 11.0 <= end.at - run.deadline.at < 10.0 + time_left.grace_of_method(100.0) + 0.1
+
+
 def test_a_step_has_no_more_than_its_share_in_calls_of_solvers_too():
     run = Run(random_problem(4, "coupled").model, np.zeros(0), None, 1e-6, 0)
     with run.within(5.0):

@@ -58,7 +58,12 @@ def outside():
 
 @pytest.mark.parametrize(
     ("make", "solver"),
-    [(quadratic, "CLARABEL"), (quadratic, "osqp"), (linear, "HiGHS"), (conic, "Clarabel")],
+    [
+        (quadratic, "CLARABEL"),
+        (quadratic, "osqp"),
+        (linear, "HiGHS"),
+        pytest.param(conic, "Clarabel", marks=pytest.mark.slow),
+    ],
 )
 def test_the_preferred_solver_answers_and_the_answer_is_the_same(make, solver):
     usual = make()

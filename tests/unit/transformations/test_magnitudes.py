@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.basics import limits
+from blomodel.basics.limits import Limit
+from blomodel.compiler.passes.derivatives import jvp
+from blomodel.compiler.tape import Tape
 from blomodel.transformations.magnitudes import Magnitudes, find_magnitudes
+from blomodel.transformations.units import objective_units
 
 EVERY = -1.0  # no coefficient counts as ordinary
 
@@ -53,3 +58,24 @@ def test_a_model_of_ordinary_numbers_is_not_looked_at_further() -> None:
     lower = bm.Lower(cp.Minimize((y - x) ** 2), [y <= 100], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x**2 + y), [x >= -9], lower)
     assert find_magnitudes(problem.plain_model, np.zeros(0), ordinary=9.0) is None
+
+
+def test_data_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slopes at the middle once for all looks, and second derivatives there in one call."""
+    random = np.random.default_rng(0)
+    A, b = random.standard_normal((40, 60)), random.standard_normal(40)
+    x, y = cp.Variable(40, name="x"), cp.Variable(60, name="y")
+    lower = bm.Lower(
+        cp.Minimize(cp.sum(cp.multiply(x, cp.square(A @ y - b))) + 1e-6 * cp.sum_squares(y)), [], [y]
+    )
+    problem = bm.BilevelProblem(cp.Minimize(cp.sum_squares(y)), [x >= 0, x <= 1], lower)
+    model, p = problem.plain_model, np.zeros(0)
+    monkeypatch.setattr(limits, "FEW_LOOKS", Limit(1, "multiplications", "up to it, for this test"))
+    runs: list[Tape] = []
+    run = Tape.__call__
+    monkeypatch.setattr(Tape, "__call__", lambda self, *at: runs.append(self) or run(self, *at))
+    assert find_magnitudes(model, p, ordinary=EVERY) is not None
+    objective_units(model, p)
+    product = jvp(model.g_grad, ("x", "y"))
+    assert runs.count(model.g_grad) == 2  # in the middle and away from it
+    assert runs.count(product) == 1

@@ -83,6 +83,7 @@ def test_no_strong_claim_for_the_wrong_end(kind, s):
     assert problem.status not in STRONG or value == pytest.approx(truth, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_tie_is_undone_by_a_step_of_x_but_not_beyond_its_bound():
     x, y = cp.Variable(), cp.Variable()
     lower = bm.Lower(cp.Minimize((x - 2) * y), [y >= 0, y <= 1], variables=[y])

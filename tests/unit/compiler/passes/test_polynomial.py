@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from blomodel.compiler.blocks import Block
 from blomodel.compiler.lowering import lower
+from blomodel.compiler.passes import polynomial as passes
 from blomodel.compiler.passes.derivatives import gradient, jvp
 from blomodel.compiler.passes.polynomial import polynomial
 
@@ -176,3 +177,32 @@ def test_facts_of_full_data_are_kept_once_for_all_rows() -> None:
     assert found.degree[0] == 2
     assert tuple(found.coefficient_class[0]) == (2, 1, 1)
     assert peak < 5_000_000  # less than six bytes for each row; a mask of zeros takes one
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(tree=TREES)
+def test_what_all_elements_have_in_common_is_what_each_has(tree) -> None:
+    tape = lower([grow(tree)], BLOCKS)
+    for each in (tape, jvp(tape, ("x", "y"))):
+        found = polynomial(each)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(passes, "_is_uniform", lambda state: False)
+            one_by_one = polynomial(each)
+        assert np.array_equal(found.degree, one_by_one.degree)
+        assert np.array_equal(found.coefficient_class, one_by_one.coefficient_class)
+
+
+def test_facts_of_many_classes_are_kept_once_for_all_rows() -> None:
+    """A softmax takes rows apart and puts them together again, which leaves them alike."""
+    A, Y = np.random.default_rng(0).random((50_000, 3)) + 0.1, cp.Variable((3, 10), name="Y")
+    w = cp.Variable(50_000, name="w")
+    losses = cp.log_sum_exp(A @ Y, axis=1) - cp.sum(A @ Y, axis=1)
+    tape = lower([cp.sum(cp.multiply(w, losses))], (Block("x", [w]), Block("y", [Y]), Block("p", ())))
+    tracemalloc.start()
+    try:
+        found = polynomial(tape)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.degree[0] == 99
+    assert peak < 10_000_000  # one by one each of the 500,000 scores takes a dozen bytes at least

@@ -79,3 +79,15 @@ def test_starts_are_spread_over_decades():
     assert (points[:, 2] < 1).any()  # a range that begins at zero is also met near zero
     middle, *_ = diagonal(bounds, np.zeros(3), 5, 0)
     assert middle == pytest.approx([1.0, 0.0, 50.0])
+
+
+def test_descents_that_were_broken_off_at_one_point_have_ended_there():
+    descents, at_kink = Descents(100, 2), np.array([-5.6195, -9.0])
+    assert not descents.note_broken_off(0.00717390, at_kink)
+    assert not descents.note_broken_off(0.00717390, at_kink + 0.1)  # as good, but another point
+    assert not descents.note_broken_off(0.00719, at_kink + 1e-6)  # at the point, but worse
+    assert not descents.ends
+    assert descents.note_broken_off(0.00717391, at_kink + 1e-6)
+    assert descents.n_agreeing == 2
+    assert descents.note_broken_off(0.00717391, at_kink)
+    assert descents.n_agreeing == 3 and descents.are_unanimous

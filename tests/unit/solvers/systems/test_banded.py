@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
-from blomodel.solvers.banded import factorised_band
+from blomodel.solvers.systems.banded import factorised_band
 
 
 def _shuffled_band(n, width, seed):
