@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def resting_collector() -> Iterator[None]:
-    """Do not look for unused objects inside, as while modules are imported.
+    """Do not look for unused objects inside, as while modules are imported or a model is compiled.
 
-    What modules make stays, but a number of new objects is what starts the collector, and it then looks
+    What is made there stays, but a number of new objects is what starts the collector, and it then looks
     at all that cvxpy and SciPy have made before: a tenth of a second each time.
     """
     was_at_work = gc.isenabled()

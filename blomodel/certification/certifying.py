@@ -118,7 +118,7 @@ def certify_point(
             unique, facts = ended(lambda: study(judged, point.x, point.y, lower, deadline), NO_TIME)
         stationarity = facts.stationarity
         if facts.direction is not None:
-            descent = judged.invert_x(facts.direction[: point.x.size])
+            descent = judged.invert_move(facts.direction[: point.x.size])
         has_better = facts.y is not None and not is_as_exact(
             judged, point.x, point.y, facts.y[: point.y.size]
         )

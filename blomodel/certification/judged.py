@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from blomodel.transformations.chain import Chain
 
 
+# A variable that is farther from zero in its own unit than this is far from it for a reason that the
+# units have missed, as where all of a model lies elsewhere: its size then says nothing of a violation.
+FARTHEST = 2.0**13
+
+
 @dataclass(frozen=True)
 class Violation:
     """By how much constraints are violated at a point."""
 
-    relative: float  # to 1 + the largest entry of the constraint's own variables
+    relative: float  # to 1 + the largest entry of the constraint's own variables, up to FARTHEST
     text: str
 
 
@@ -88,9 +93,11 @@ class Judged:
             return Point(self.problem.levels, point.x, point.y)
         return self.chain.invert(point)
 
-    def invert_x(self, x: np.ndarray) -> np.ndarray:
-        """Upper variables, or a move of theirs, as they were stated."""
-        return x if self.is_as_stated else self.chain.invert_upper(x)
+    def invert_move(self, move: np.ndarray) -> np.ndarray:
+        """A move of the upper variables as they were stated."""
+        if self.is_as_stated:
+            return move
+        return self.chain.invert_upper(move) - self.chain.invert_upper(np.zeros(move.size))
 
     def invert_y(self, point: Point, y: np.ndarray) -> np.ndarray:
         """A lower answer beside a point, as it was stated."""
@@ -157,7 +164,7 @@ class Judged:
             slopes = abs(sp.csr_array(sp.hstack([line.in_x, line.in_y])))
             size = slopes.max(axis=1).toarray().ravel()
             pattern = sp.csr_array((z[slopes.indices], slopes.indices, slopes.indptr), slopes.shape)
-            reach = 1.0 + pattern.max(axis=1).toarray().ravel()
+            reach = 1.0 + np.minimum(pattern.max(axis=1).toarray().ravel(), FARTHEST)
             over = np.abs(line.value) if is_equality else np.maximum(line.value, 0.0)
             relative = over / (np.where(size > 0, size, 1.0) * reach)
             k = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
@@ -207,4 +214,4 @@ def _with_integers(found: Violation, variables: Sequence[cp.Variable]) -> Violat
 
 def _size(variables: Sequence[cp.Variable]) -> float:
     sizes = (float(np.abs(dense(variable.value)).max(initial=0)) for variable in variables)
-    return 1 + max(sizes, default=0.0)
+    return 1 + min(max(sizes, default=0.0), FARTHEST)

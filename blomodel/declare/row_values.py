@@ -55,7 +55,16 @@ def _value(e: Any) -> Any:
 
 
 def _files(e: Any) -> list[np.ndarray]:
-    return [constant.value for constant in e.constants() if is_on_disk(constant.value)]
+    """The data of an expression that lie in a file; each of its parts is looked at once."""
+    found, waiting, seen = [], [e], {id(e)}
+    while waiting:
+        part = waiting.pop()
+        if not part.args and isinstance(part, cp.Constant) and is_on_disk(part.value):
+            found.append(part.value)
+        further = [argument for argument in part.args if id(argument) not in seen]
+        seen.update(map(id, further))
+        waiting += further
+    return found
 
 
 def _of_rows(e: Any, rows: slice, n_rows: int) -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 
 from blomodel.model.curvature_signs import curvature_signs
 from blomodel.model.model import Model
+from blomodel.transformations.chain import Chain
+from blomodel.transformations.origin import FittingOrigin
 from blomodel.transformations.scales import FittingScales
 from blomodel.transformations.units import FittingUnits
 
@@ -16,9 +18,20 @@ NEAR = 4.0  # sizes as logarithms to base two that differ by less call for no ot
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """Units that fit the numbers at some parameters, and which parts are convex there."""
+    """Origins and units that fit the numbers at some parameters, and which parts are convex there.
+
+    Attributes
+    ----------
+    base : Chain
+        What is done to every problem, and then variables that are far from zero counted from elsewhere.
+    model : Model
+        What the base ends with, compiled.
+    """
 
     p: bytes
+    origin: FittingOrigin
+    base: Chain
+    model: Model
     scales: FittingScales
     units: FittingUnits
     signs: tuple[bool, ...]
@@ -27,14 +40,21 @@ class Route:
         """Whether the other parameters lead the same way."""
         return bool(
             self.signs == other.signs
+            and self.origin.is_near(other.origin)
             and np.abs(_units(self) - _units(other)).max() <= NEAR
             and _are_near(self.scales, other.scales)
         )
 
 
-def find_route(plain: Model, p: np.ndarray) -> Route:
-    """Look at the model as it was stated."""
-    return Route(p.tobytes(), FittingScales(plain, p), FittingUnits(plain, p), curvature_signs(plain, p))
+def find_route(plain: Chain, model: Model, p: np.ndarray) -> Route:
+    """Look at the model as it was stated, at the end of a chain."""
+    origin = FittingOrigin(model, p)
+    base, signs = plain.where_accepted(origin), curvature_signs(model, p)
+    if base is not plain:
+        model = Model(base.end)
+    return Route(
+        p.tobytes(), origin, base, model, FittingScales(model, p), FittingUnits(model, p), signs
+    )
 
 
 def _units(route: Route) -> np.ndarray:

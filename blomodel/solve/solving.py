@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blomodel.basics.alarm import alarm, seconds_of_compiling
+from blomodel.basics.collector import resting_collector
 from blomodel.basics.deadline import NEVER, Deadline, ending
 from blomodel.basics.interrupts import CutShort, Interrupts
 from blomodel.basics.log import log
@@ -104,7 +105,8 @@ def solve_problem(
     if resumed is not None:
         problem.forget_models()  # solvers begin as they began in the first run
     try:
-        with interrupts.open(), alarm(limit, TimeIsOver, COMPILE_GRACE):
+        # Hardly any object that is made here is given up again.
+        with interrupts.open(), alarm(limit, TimeIsOver, COMPILE_GRACE), resting_collector():
             model = problem.model
             model.compile_lower()
     except TimeIsOver:

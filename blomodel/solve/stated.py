@@ -178,7 +178,12 @@ class StatedProblem:
         """What is done to every problem: followers joined, multipliers answered, all rows plain."""
         from blomodel.transformations.equal_parts import EqualPartsTogether  # brings the compiler
 
-        return self._joint.where_accepted(PlainVariables(), RowsWithoutKinks(), EqualPartsTogether())
+        kinks, equal, joint = RowsWithoutKinks(), EqualPartsTogether(), self._joint
+        # One long vector costs little to rewrite. But rows that are to be taken apart come first, and
+        # where rows have partners those of attributes must be among them.
+        if not joint.end.partners and not kinks.accepts(joint.end):
+            joint = joint.where_accepted(equal)
+        return joint.where_accepted(PlainVariables(), kinks, equal)
 
     @cached_property
     def chain(self) -> Chain:
@@ -196,17 +201,16 @@ class StatedProblem:
             return self.plain_chain.then(*self.transformations)
         if not self.levels.p.has_values:
             return self.plain_chain
-        scales, units = self._route.scales, self._route.units
-        scaled = self.plain_chain.where_accepted(scales)
-        is_scaled = len(scaled) > len(self.plain_chain)  # with objectives in their own units too
-        return scaled if is_scaled else self.plain_chain.where_accepted(units)
+        route = self._route
+        scaled = route.base.where_accepted(route.scales)  # with objectives in their own units too
+        return route.base.where_accepted(route.units) if scaled is route.base else scaled
 
     @cached_property
     def _route(self) -> Route:
-        """What the parameters' values have decided: units, and what is convex."""
+        """What the parameters' values have decided: origins, units, and what is convex."""
         from blomodel.solve.route import find_route  # brings the compiler
 
-        return find_route(self.plain_model, self.parameter_values())
+        return find_route(self.plain_chain, self.plain_model, self.parameter_values())
 
     def _follow_parameters(self) -> None:
         """Forget what other values of the parameters have decided, where these decide otherwise.
@@ -222,7 +226,7 @@ class StatedProblem:
                 return
             from blomodel.solve.route import find_route
 
-            found = find_route(self.plain_model, p)
+            found = find_route(self.plain_chain, self.plain_model, p)
             if found.is_same_as(known):
                 vars(self)["_route"] = replace(known, p=found.p)
                 return
@@ -233,8 +237,12 @@ class StatedProblem:
     @cached_property
     def model(self) -> Model:
         """What methods solve, compiled from the end of the chain, once for all parameters' values."""
-        is_plain = len(self.chain) == len(self.plain_chain)
-        return self.plain_model if is_plain else self._compile(self.chain)
+        if len(self.chain) == len(self.plain_chain):
+            return self.plain_model
+        route: Route | None = vars(self).get("_route")
+        if route is not None and self.chain is route.base:
+            return route.model
+        return self._compile(self.chain)
 
     @cached_property
     def plain_model(self) -> Model:

@@ -16,6 +16,7 @@ import numpy as np
 from blomodel.compiler.expressions.attributes import (
     attribute_constraints,
     has_attributes,
+    joined_bounds,
     plain_copy,
 )
 from blomodel.compiler.expressions.rewriting import Substitution
@@ -41,13 +42,22 @@ class PlainVariables(Transformation):
         return None if _with_attributes(statement.levels) else "no variable has attributes"
 
     def apply(self, statement: Statement) -> Applied:
-        """What attributes demand comes after all constraints of the level, variable by variable."""
+        """What attributes demand comes after all constraints of the level, variable by variable.
+
+        Bounds of many variables of one shape are one row, in the place of the first of them.
+        """
         levels = statement.levels
         plain = {variable: plain_copy(variable) for variable in (*levels.upper, *levels.lower)}
         substitute = Substitution([*plain], [*plain.values()])
 
+        # Partners are told by the place of each row, and integers are looked for in rows of their own.
+        stays_apart = bool(statement.partners or statement.integers)
+
         def demands(variables: tuple[cp.Variable, ...]) -> list[cp.Constraint]:
-            return [row for v in variables for row in attribute_constraints(v, plain[v])]
+            joined = {} if stays_apart else joined_bounds(variables, plain)
+            alone = {v: attribute_constraints(v, plain[v]) for v in variables if v not in joined}
+            every = joined | alone
+            return [row for v in variables for row in every[v]]
 
         after = statement.rewritten(substitute, plain)
         after = after.with_rows(demands(levels.upper), demands(levels.lower))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import cvxpy as cp
@@ -50,10 +51,9 @@ class EqualPartsTogether(Transformation):
             return "the lower level does not answer with its multipliers yet"
         if statement.integers:
             return "some variables must be whole"
-        every = (*statement.upper_constraints, *statement.lower.constraints)
+        n_rows = len(statement.upper_constraints) + len(statement.lower.constraints)
         objectives = (statement.upper_objective, statement.lower.objective.args[0])
-        n_parts = max(len(every), *(sum(1 for _ in _terms(each)) for each in objectives))
-        if limits.SEPARATE_PARTS.allows(n_parts):
+        if limits.SEPARATE_PARTS.allows(n_rows) and not any(map(_has_many_terms, objectives)):
             return "there are not many parts"
         return None if self._put_together(statement) is not None else "few of its parts are alike"
 
@@ -238,6 +238,11 @@ def _terms(expression: cp.Expression, weight: float = 1.0) -> Iterator[tuple[flo
             waiting.append((part.args[1], factor * float(flat_number(part.args[0])[0])))
         else:
             yield factor, part
+
+
+def _has_many_terms(expression: cp.Expression) -> bool:
+    n_seen = sum(1 for _ in islice(_terms(expression), limits.SEPARATE_PARTS.value + 1))
+    return not limits.SEPARATE_PARTS.allows(n_seen)
 
 
 def _is_sum(expression: Any) -> bool:

@@ -25,6 +25,7 @@ from cvxpy.constraints.constraint import Constraint
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.expressions.expression import Expression
 
+from blomodel.basics.arrays import dense
 from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Statement
@@ -162,11 +163,11 @@ def _scaled_pieces(term: Expression, sign: float) -> list[Expression] | None:
         factor, kink = (left, right) if left.is_constant() else (right, left)
     if not factor.is_constant() or factor.parameters():
         return None
-    numbers = np.asarray(factor.value, float)
+    if factor.size > 1 and (type(term) is MulExpression or factor.shape != kink.shape):
+        return None  # perhaps a large matrix, of which no copy is needed
+    numbers = np.asarray(dense(factor.value), float)
     if isinstance(term, DivExpression):
         numbers = 1 / np.where(numbers, numbers, np.nan)
-    if numbers.size > 1 and (type(term) is MulExpression or numbers.shape != kink.shape):
-        return None
     signs = set(np.sign(numbers).ravel())
     if len(signs) != 1 or not signs <= {-1.0, 1.0}:
         return None

@@ -22,19 +22,15 @@ from blomodel.basics import limits
 from blomodel.compiler.passes.derivatives import jacobian, jvp
 from blomodel.compiler.tape import Tape
 from blomodel.model.model import Model
-from blomodel.model.rows import Linearisation, Rows
+from blomodel.transformations.ranges import NEGLIGIBLE, At, Line, implied_ranges, middle_of
 from blomodel.transformations.units import slope_there
 
 OF_BOUNDS = 0.1  # weight of bounds on a single variable: many are only meant to be large enough
 PULL = 1e-3  # towards no change, where nothing else decides
-NEGLIGIBLE = 1e-14  # relative; coefficients below are what rounding leaves
 SAME = 1e-9  # relative; slopes that differ by less are equal
 PROBES = 4  # products with the Hessian, where it has too many entries to be looked at
 PROBES_IN_HASTE = 2  # where each takes long
 ALIKE = 0.9  # share of their size that looks at one entry must have in common
-ROUNDS = 3  # of implying ranges by rows
-
-At = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y and parameters
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Magnitudes:
     rows: tuple[np.ndarray, ...]
     scaled_rows: tuple[np.ndarray, ...]
     odd: Odd | None = None
-    lines: tuple[tuple[_Line, _Line], ...] = field(default=(), repr=False)
+    lines: tuple[tuple[Line, Line], ...] = field(default=(), repr=False)
 
     def with_variables(self, sizes: np.ndarray) -> Magnitudes:
         """The same with other sizes of variables."""
@@ -85,13 +81,11 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     """
     kinds = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
     n_x, n_z = model.x.size, model.x.size + model.y.size
-    low, high = _implied_ranges(model, kinds, p)
-    middle = np.clip(0.0, low, high)
-    is_bounded = np.isfinite(low) & np.isfinite(high)
-    middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
+    low, high = implied_ranges(model, p)
+    middle = middle_of(low, high)
     at = (middle[:n_x], middle[n_x:], p)
     equations = _Equations(n_z)
-    lines = [_Line.of(rows, at) for rows in kinds]
+    lines = [Line.of(rows, at) for rows in kinds]
     for line in lines:
         equations.add_rows(line)
     everything = np.ones(n_z, bool)
@@ -106,33 +100,11 @@ def find_magnitudes(model: Model, p: np.ndarray, ordinary: float) -> Magnitudes 
     sizes[np.concatenate([model.integer_x, model.integer_y])] = 0.0  # whole numbers stay whole
     # Rows may be flat in the middle, as a square is: one more look, a size away from it.
     away = np.clip(middle + np.exp2(sizes), low, high)
-    beside = [_Line.of(rows, (away[:n_x], away[n_x:], p)) for rows in kinds]
+    beside = [Line.of(rows, (away[:n_x], away[n_x:], p)) for rows in kinds]
     both = list(zip(lines, beside, strict=True))
     scaled = tuple(_row_sizes(pair, sizes) for pair in both)
     as_stated = tuple(_row_sizes(pair, np.zeros(n_z)) for pair in both)
     return Magnitudes(sizes, as_stated, scaled, _oddest(lines, sizes, scaled), tuple(both))
-
-
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """Rows linearised: slopes, and the constants that are left at the origin."""
-
-    slopes: sp.coo_array
-    constants: np.ndarray
-
-    @classmethod
-    def of(cls, rows: Rows, at: At) -> _Line:
-        n_z = at[0].size + at[1].size
-        if not len(rows):
-            return cls(sp.coo_array((0, n_z)), np.empty(0))
-        line: Linearisation = rows.linearise(*at)
-        slopes = sp.coo_array(sp.hstack([line.in_x, line.in_y]))
-        z = np.concatenate(at[:2])
-        constants = line.value - slopes @ z
-        # What is left of cancelling says nothing.
-        reach = np.abs(line.value) + abs(slopes) @ np.abs(z)
-        constants[np.abs(constants) <= NEGLIGIBLE * reach] = 0.0
-        return cls(slopes, constants)
 
 
 class _Equations:
@@ -147,7 +119,7 @@ class _Equations:
         self._values: list[np.ndarray] = []
         self._weights: list[np.ndarray] = []
 
-    def add_rows(self, line: _Line) -> None:
+    def add_rows(self, line: Line) -> None:
         """Coefficients and constants of rows."""
         first, count = self.n_unknowns, len(line.constants)
         self.n_unknowns += count
@@ -244,7 +216,7 @@ def _within_ranges(sizes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
         return np.maximum(np.minimum(sizes, top), np.where(smallest > 0, np.log2(smallest), -np.inf))
 
 
-def _row_sizes(lines: tuple[_Line, _Line], sizes: np.ndarray) -> np.ndarray:
+def _row_sizes(lines: tuple[Line, Line], sizes: np.ndarray) -> np.ndarray:
     """The largest coefficient of each row, for variables of these sizes."""
     count = len(lines[0].constants)
     if not count:
@@ -260,7 +232,7 @@ def _row_sizes(lines: tuple[_Line, _Line], sizes: np.ndarray) -> np.ndarray:
     return np.where(_is_curved(*lines), np.minimum(found, 0.0), found)
 
 
-def _is_curved(here: _Line, there: _Line) -> np.ndarray:
+def _is_curved(here: Line, there: Line) -> np.ndarray:
     """Which rows have other slopes at another point."""
     slopes = sp.csr_array(here.slopes), sp.csr_array(there.slopes)
     largest = np.maximum(*(abs(part).max(axis=1).toarray().ravel() for part in slopes))
@@ -268,7 +240,7 @@ def _is_curved(here: _Line, there: _Line) -> np.ndarray:
     return ~(change <= SAME * largest)
 
 
-def _oddest(lines: list[_Line], sizes: np.ndarray, rows: tuple[np.ndarray, ...]) -> Odd | None:
+def _oddest(lines: list[Line], sizes: np.ndarray, rows: tuple[np.ndarray, ...]) -> Odd | None:
     """The coefficient that is farthest from the largest one of its row."""
     found: Odd | None = None
     for kind, (line, of_rows) in enumerate(zip(lines, rows, strict=True)):
@@ -282,41 +254,3 @@ def _oddest(lines: list[_Line], sizes: np.ndarray, rows: tuple[np.ndarray, ...])
         if found is None or abs(apart[k]) > abs(found.size):
             found = Odd(kind, int(slopes.row[usable[k]]), int(slopes.col[usable[k]]), float(apart[k]))
     return found
-
-
-def _implied_ranges(
-    model: Model, kinds: tuple[Rows, ...], p: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ranges of x and y that bounds and affine rows imply together."""
-    bounds = model.bounds(p), model.y_bounds
-    low, high = (np.concatenate([bounds[0][k], bounds[1][k]]) for k in range(2))
-    origin = (np.zeros(model.x.size), np.zeros(model.y.size), p)
-    rows = []
-    for kind, is_equality in zip(kinds, (False, True, False, True), strict=True):
-        if len(kind) and kind.is_affine:
-            line = _Line.of(kind, origin)
-            rows.append((sp.csr_array(line.slopes), line.constants))
-            if is_equality:
-                rows.append((sp.csr_array(-line.slopes), -line.constants))
-    for _ in range(ROUNDS):
-        for matrix, constants in rows:
-            _imply(matrix, constants, low, high)
-    return low, high
-
-
-def _imply(A: sp.csr_array, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """Tighten ranges by rows A z + b <= 0: no entry may use up more than the others leave."""
-    row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    column, slope = A.indices, A.data
-    keep = slope != 0.0
-    row, column, slope = row[keep], column[keep], slope[keep]
-    least = slope * np.where(slope > 0, low[column], high[column])
-    is_open = ~np.isfinite(least)
-    n_open = np.bincount(row, is_open, A.shape[0])
-    total = b + np.bincount(row, np.where(is_open, 0.0, least), A.shape[0])
-    alone = n_open[row] - is_open == 0
-    rest = total[row] - np.where(is_open, 0.0, least)
-    limit = -rest[alone] / slope[alone]
-    is_above = slope[alone] > 0
-    np.minimum.at(high, column[alone][is_above], limit[is_above])
-    np.maximum.at(low, column[alone][~is_above], limit[~is_above])

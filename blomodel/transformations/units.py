@@ -20,6 +20,7 @@ from blomodel.declare.followers import Lower
 from blomodel.declare.point import Values
 from blomodel.declare.statement import Statement
 from blomodel.model.model import Model
+from blomodel.transformations.ranges import middle_of
 from blomodel.transformations.transformation import Applied, Transformation
 
 NEAR = 1e-2  # where a function that explodes within one unit of y still tells its size
@@ -107,9 +108,7 @@ def objective_units(
     n_x, n_y = model.x.size, model.y.size
     sizes = np.ones(n_x + n_y) if sizes is None else sizes
     low, high = model.bounds(p)
-    middle = np.clip(0.0, low, high)
-    is_bounded = np.isfinite(low) & np.isfinite(high)
-    middle[is_bounded] = (low[is_bounded] + high[is_bounded]) / 2
+    middle = middle_of(low, high)
     # Far outside its bounds an exponential is worth anything.
     within = model.y_bounds
     points = [

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
+
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.constraint import Constraint
 
+from blomodel.basics import limits
 from blomodel.compiler.expressions.integers import boolean_entries
+
+Joined = dict[cp.Variable, list[Constraint]]
+
+_BEYOND_BOUNDS = ("symmetric", "PSD", "NSD", "diag", "sparsity")
 
 
 def has_attributes(variable: cp.Variable) -> bool:
@@ -38,17 +45,65 @@ def attribute_constraints(variable: cp.Variable, plain: cp.Variable) -> list[Con
     return constraints
 
 
+def joined_bounds(variables: Sequence[cp.Variable], plain: Mapping[cp.Variable, cp.Variable]) -> Joined:
+    """Rows for many variables of one shape of which all that is demanded are bounds on each entry.
+
+    Each row alone costs as much as one for all of them.
+
+    Returns
+    -------
+    dict
+        By variable: the rows that stand in its place, which are those of all others too; none for
+        variables after the first. Variables that must stay alone are not in it.
+    """
+    groups: dict[Hashable, list[tuple[cp.Variable, np.ndarray, np.ndarray]]] = {}
+    for variable in variables:
+        if variable is plain[variable] or any(variable.attributes[name] for name in _BEYOND_BOUNDS):
+            continue
+        bounds = _bounds(variable)
+        filled = [np.isfinite(bound) for bound in bounds]
+        if all(each.all() or not each.any() for each in filled):
+            key = variable.shape, *(bool(each.any()) for each in filled)
+            groups.setdefault(key, []).append((variable, *bounds))
+    found: Joined = {}
+    for members in groups.values():
+        if limits.SEPARATE_PARTS.allows(len(members)):
+            continue
+        whole = cp.hstack([_flat(plain[variable]) for variable, _, _ in members])
+        lower, upper = (np.concatenate([member[k] for member in members]) for k in (1, 2))
+        found |= {variable: [] for variable, _, _ in members}
+        found[members[0][0]] = _rows_of_bounds(whole, lower, upper)
+    return found
+
+
 def _bound_constraints(variable: cp.Variable, plain: cp.Variable) -> list[Constraint]:
+    return _rows_of_bounds(_flat(plain), *_bounds(variable))
+
+
+def _bounds(variable: cp.Variable) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest value of each entry, column by column."""
     lower, upper = (
-        np.broadcast_to(np.asarray(bound, float), variable.shape).ravel(order="F")
+        _spread(np.asarray(bound, float), variable.shape).ravel(order="F")
         for bound in variable.get_bounds()
     )
+    if not variable.attributes["boolean"]:
+        return lower, upper
     # cvxpy tells the bounds of a variable that is boolean as a whole, not of single entries.
     is_boolean = boolean_entries(variable)
     lower = np.where(is_boolean, np.maximum(lower, 0.0), lower)
-    upper = np.where(is_boolean, np.minimum(upper, 1.0), upper)
+    return lower, np.where(is_boolean, np.minimum(upper, 1.0), upper)
+
+
+def _spread(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return bound if bound.shape == shape else np.broadcast_to(bound, shape)
+
+
+def _flat(plain: cp.Variable) -> cp.Expression:
+    return cp.vec(plain, order="F") if plain.ndim != 1 else plain
+
+
+def _rows_of_bounds(flat: cp.Expression, lower: np.ndarray, upper: np.ndarray) -> list[Constraint]:
     constraints: list[Constraint] = []
-    flat = cp.vec(plain, order="F") if plain.ndim != 1 else plain
     for bound, at_least in ((lower, True), (upper, False)):
         finite = np.flatnonzero(np.isfinite(bound))
         if finite.size == 0:

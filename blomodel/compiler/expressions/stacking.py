@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import cvxpy as cp
@@ -38,7 +39,12 @@ from blomodel.compiler.expressions.restricting import (
 )
 
 _PRODUCTS = (MulExpression, multiply, DivExpression)
+_SELECTIONS = (index, special_index)
 _OF_RUNS = (norm1, norm_inf, max_atom, min_atom)  # of a vector; with an axis, of each column
+
+
+# cvxpy's classes take long to say whether an expression is one of theirs, and there are few of them.
+is_subclass: Callable[[type, Any], bool] = cache(issubclass)
 
 
 class NotAlike(Exception):
@@ -65,7 +71,7 @@ class Forms:
 
     def __init__(self, kind_of: Callable[[cp.Variable], Hashable]) -> None:
         self._kind_of = kind_of
-        self._numbers: dict[Hashable, int] = {}
+        self._looks: dict[Hashable, _Look] = {}
         self._known: dict[int, tuple[Any, _Look]] = {}
 
     def of(self, e: Any) -> int:
@@ -76,36 +82,41 @@ class Forms:
         known = self._known.get(id(e))
         if known is not None:
             return known[1]
-        if isinstance(e, cp.Constant):
-            look = _Look(self._number(("number", e.shape)), True, True)
-        elif isinstance(e, cp.Variable):
-            look = _Look(self._number(("variable", e.shape, self._kind_of(e))), False, True)
-        elif isinstance(e, cp.Parameter):
-            look = _Look(self._number(("parameter", e.shape, e.sign)), False, True)
+        kind = type(e)
+        if is_subclass(kind, cp.Constant):
+            look = self._look_for(("number", e.shape), True, True)
+        elif is_subclass(kind, cp.Variable):
+            look = self._look_for(("variable", e.shape, self._kind_of(e)), False, True)
+        elif is_subclass(kind, cp.Parameter):
+            look = self._look_for(("parameter", e.shape, e.sign), False, True)
         else:
             look = self._look_at_atom(e)
         self._known[id(e)] = e, look  # kept, so that its id stays its own
         return look
 
     def _look_at_atom(self, e: Any) -> _Look:
-        parts = [self._look(arg) for arg in e.args]
-        if e.args and all(part.is_number for part in parts):
-            return _Look(self._number(("number", e.shape)), True, True)
-        is_affine = isinstance(e, AffAtom) and all(part.is_affine for part in parts)
+        kind, parts = type(e), [self._look(arg) for arg in e.args]
+        n_moving = len([part for part in parts if not part.is_number])
+        if parts and not n_moving:
+            return self._look_for(("number", e.shape), True, True)
+        is_affine = is_subclass(kind, AffAtom) and all([part.is_affine for part in parts])
         extra: Hashable = ()
-        if isinstance(e, _PRODUCTS):
-            n_moving = sum(not part.is_number for part in parts)
+        if is_subclass(kind, _PRODUCTS):
             is_affine &= n_moving < 2
             if not is_affine and n_moving == 1:
                 # The sign of the number decides whether the product is convex.
                 extra = tuple(_sign(a) for a, part in zip(e.args, parts, strict=True) if part.is_number)
-        if not isinstance(e, (index, special_index)):
+        if not is_subclass(kind, _SELECTIONS):
             extra = (extra, _data_key(e.get_data()))
-        key = (type(e), e.shape, tuple(part.form for part in parts), extra)
-        return _Look(self._number(key), False, is_affine)
+        key = (kind, e.shape, tuple([part.form for part in parts]), extra)
+        return self._look_for(key, False, is_affine)
 
-    def _number(self, key: Hashable) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
+    def _look_for(self, key: Hashable, is_number: bool, is_affine: bool) -> _Look:
+        """What is seen of all expressions with a key, made once."""
+        found = self._looks.get(key)
+        if found is None:
+            found = self._looks[key] = _Look(len(self._looks), is_number, is_affine)
+        return found
 
     def is_number(self, e: Any) -> bool:
         """Whether an expression holds neither variables nor parameters."""
@@ -114,6 +125,8 @@ class Forms:
 
 def _sign(e: Any) -> tuple[bool, bool]:
     values = flat_number(e)
+    if values.size == 1:
+        return bool(values[0] >= 0), bool(values[0] <= 0)
     return bool(np.all(values >= 0)), bool(np.all(values <= 0))
 
 

@@ -14,8 +14,11 @@ def test_units_and_signs_tell_routes_apart():
     lower = bm.Lower(cp.Minimize(a * (y - x) ** 2 + b * y), [y >= -1, y <= 1], variables=[y])
     problem = bm.BilevelProblem(cp.Minimize(x**2 + y), [x >= -1, x <= 1], lower)
     a.value, b.value = 1.0, 1.0
-    plain = problem.plain_model
-    here = find_route(plain, np.array([1.0, 1.0]))
-    assert find_route(plain, np.array([3.0, 2.0])).is_same_as(here)
-    assert not find_route(plain, np.array([-1.0, 1.0])).is_same_as(here)
-    assert not find_route(plain, np.array([1e-9, 1e-9])).is_same_as(here)
+
+    def route(*p):
+        return find_route(problem.plain_chain, problem.plain_model, np.array(p))
+
+    here = route(1.0, 1.0)
+    assert route(3.0, 2.0).is_same_as(here)
+    assert not route(-1.0, 1.0).is_same_as(here)
+    assert not route(1e-9, 1e-9).is_same_as(here)

@@ -1,5 +1,6 @@
 """Many equal followers are compiled as one, and nothing of the answer changes."""
 
+import cProfile
 import time
 
 import cvxpy as cp
@@ -140,3 +141,30 @@ def test_multipliers_in_the_answer_keep_their_rows(monkeypatch):
     np.testing.assert_allclose(products[0], products[1], atol=1e-12)
     total = sum(together.plain_model.g(x, y, np.empty(0)) - model.g(x, y, np.empty(0)))
     assert total == pytest.approx(0.0, abs=1e-9)
+
+
+def counted_calls(work):
+    """How many functions of Python and C some work calls: the same on every machine."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(each.callcount for each in profile.getstats())
+
+
+def test_a_further_follower_costs_little_to_put_together():
+    pricing(20).plain_chain  # noqa: B018 - what the first problem imports is not counted
+    problems = pricing(40), pricing(240)
+    few, many = (counted_calls(lambda problem=problem: problem.plain_chain) for problem in problems)
+    assert (many - few) / 200 < 1000  # 1,900 where each follower is rewritten and bounded alone
+
+
+def test_bounds_of_many_variables_are_one_row():
+    x = cp.Variable(name="x")
+    sizes = [cp.Variable(2, bounds=[k, k + 1], name=f"y{k}") for k in range(20)]
+    matrix = cp.Variable((2, 2), nonneg=True, name="matrix")
+    objective = sum(cp.sum_squares(y - x) for y in sizes) + cp.sum_squares(matrix - x)
+    lower = bm.Lower(cp.Minimize(objective), variables=[*sizes, matrix])
+    problem = bm.BilevelProblem(cp.Minimize(x**2), [x >= -1, x <= 1], lower)
+    low, high = problem.model.y_bounds
+    np.testing.assert_array_equal(low, [*np.repeat(np.arange(20.0), 2), *np.zeros(4)])
+    np.testing.assert_array_equal(high, [*np.repeat(np.arange(1.0, 21.0), 2), *np.full(4, np.inf)])
+    assert len(problem.model.lower_constraints) == 3

@@ -1,6 +1,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blomodel as bm
 from blomodel.transformations.kinked_rows import rows_for
@@ -90,3 +91,16 @@ def test_a_box_stated_by_absolute_values_is_a_box():
     worst = cp.abs(v @ a - 1) + 0.2 * cp.norm1(v)
     truth = cp.Problem(cp.Minimize(cp.square(worst) + 0.1 * cp.sum_squares(v))).solve()
     np.testing.assert_allclose(values, truth, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_matrix])
+def test_rows_with_a_sparse_matrix_stay_as_they_are(kind):
+    y = cp.Variable(3)
+    row = kind(np.eye(3)) @ y <= 1
+    assert rows_for(row) == [row]
+
+
+def test_a_kink_times_sparse_numbers_is_seen():
+    y = cp.Variable((2, 2))
+    row = cp.multiply(sp.csr_array(np.full((2, 2), 2.0)), cp.abs(y)) <= 1
+    assert len(rows_for(row)) == 2
