@@ -35,7 +35,7 @@ from blomodel.methods.portfolio.steps import (
     Rescue,
 )
 from blomodel.methods.portfolio.tangent_bound import BothAgree, TangentBound
-from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch
+from blomodel.methods.portfolio.trees import Tree, TreeAfterSearch, TreeBeforeSearch, TreesAroundTheBest
 from blomodel.methods.portfolio.worst_cases import WorstCases
 from blomodel.methods.portfolio.zero_sum import OneProgram
 from blomodel.methods.run.run import Run
@@ -63,6 +63,7 @@ MEMBERS: tuple[type[Step], ...] = (
     EarlyRelaxedComplementarity,
     *SEARCHES,
     TreeAfterSearch,
+    TreesAroundTheBest,
     RelaxedComplementarity,
     PenaltyFromTheEnd,
     AroundTheBest,
@@ -156,8 +157,8 @@ class Plan:
                 further += [step] if ended[key] is Outlook.MORE else []
                 continue
             is_due = step.is_wanted(run) and not (step.is_dear and may_wait(run, level))
-            if level and is_confirmed(run) and not (step.may_prove and step.has_hope(run)):
-                is_due = False  # nothing is left to find, only to prove
+            if level and is_confirmed(run) and not step.is_worth_going_on(run):
+                is_due = False
             outlook = self._run_step(run, step, level) if is_due else Outlook.MORE
             ended[key] = outlook
             if outlook is Outlook.SETTLED or run.is_proven:
@@ -171,7 +172,7 @@ class Plan:
         run.family, run.activity = step.family, step.name
         try:
             # A proof that the end of its share broke off may go on at the next level.
-            outlook = Outlook.MORE if step.may_prove else Outlook.DONE
+            outlook = Outlook.MORE if step.may_prove or step.is_resumed else Outlook.DONE
             with run.within(step.share.of(run)):
                 outlook = step.run(run, level)
             return outlook

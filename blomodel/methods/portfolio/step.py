@@ -84,6 +84,7 @@ class Step(ABC):
     family: ClassVar[str] = ""
     is_last: ClassVar[bool] = False  # whether it is run once, after all levels of effort
     may_prove: ClassVar[bool] = False  # whether with more effort it may prove that a point is optimal
+    is_resumed: ClassVar[bool] = False  # whether it goes on at the next level after its share has ended
     is_dear: ClassVar[bool] = False  # whether it waits while descents on phi do well
     share: ClassVar[Share] = Share()
 
@@ -109,6 +110,10 @@ class Step(ABC):
     def has_hope(self, run: Run) -> bool:
         """Whether a proof is in sight, for a step that may find one."""
         return True
+
+    def is_worth_going_on(self, run: Run) -> bool:
+        """Whether it is due where searches agree on the best point: to prove it, or to doubt it."""
+        return self.may_prove and self.has_hope(run)
 
     @abstractmethod
     def run(self, run: Run, level: int) -> Outlook:

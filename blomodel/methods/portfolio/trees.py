@@ -11,8 +11,10 @@ import numpy as np
 from blomodel.basics import limits
 from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
+from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.run.run import Run
+from blomodel.methods.search.neighbourhoods import neighbourhoods
 from blomodel.methods.search.piece_tree import GAP, piece_tree
 from blomodel.methods.search.pieces import exact_pieces
 from blomodel.reformulations.forms.pieces import convex_objective
@@ -32,6 +34,8 @@ PORTIONS = (
 TRIAL, TRIAL_HOPEFUL = 0.1, 0.03  # share of the first level's nodes in a trial, and of the gap
 TRIAL_PORTIONS = (0.3, 0.7)  # of its nodes; after the first, half the pace will do
 FEWEST_NODES, MOST_NODES = 50, 4000  # of the first level
+AROUND_ROUNDS = 8  # trees around the best point that may find nothing better at a level
+AROUND_NODES = 0.5  # of each, as a share of a level's nodes
 APART_SHARE = 0.5  # of the time that is left, for the trees of all independent problems together
 IN_VAIN = 3  # independent problems without a proof, after which the others are not tried
 
@@ -62,7 +66,7 @@ class Tree(Step):
         n_pairs = situation.model.n_pairs
         if not limits.TREE_PAIRS.allows(n_pairs):
             return None
-        return cls(n_pairs, situation.size, situation.objective.source)
+        return cls(n_pairs, situation.size, situation.objective.source, _is_linear(situation))
 
     @property
     def text(self) -> str:
@@ -100,8 +104,11 @@ class Tree(Step):
         """Whether a proof is in sight: at its pace the tree would end within a few levels' nodes.
 
         Under a time limit also where it would end within some times the nodes that are left in it:
-        trees end sooner than projected, and the time is there to be used.
+        trees end sooner than projected, and the time is there to be used. Linear nodes are cheap, and
+        bilevel linear programs have many local optima on which searches agree: there all of it is used.
         """
+        if self.is_linear and not run.deadline.is_never:
+            return True
         tree = piece_tree(run)
         in_sight = float(self.first_nodes * 2**IN_SIGHT)
         if not run.deadline.is_never and run.elapsed > 0:
@@ -128,8 +135,7 @@ class TreeBeforeSearch(Tree):
         n_pairs, objective = situation.model.n_pairs, situation.objective
         if objective is None or limits.TREE_PAIRS.allows(n_pairs):
             return None
-        is_linear = not objective.P.count_nonzero()
-        return cls(n_pairs, situation.size, objective.source, is_linear)
+        return cls(n_pairs, situation.size, objective.source, _is_linear(situation))
 
     @property
     def text(self) -> str:
@@ -178,8 +184,7 @@ class TreeAfterSearch(Tree):
         n_pairs = situation.model.n_pairs
         if situation.objective is None or limits.TREE_PAIRS.allows(n_pairs):
             return None
-        is_linear = not situation.objective.P.count_nonzero()
-        return cls(n_pairs, situation.size, situation.objective.source, is_linear)
+        return cls(n_pairs, situation.size, situation.objective.source, _is_linear(situation))
 
     def run(self, run: Run, level: int) -> Outlook:
         """The same; where nodes are dear and the best point is confirmed, a trial tells if they pay."""
@@ -194,6 +199,60 @@ class TreeAfterSearch(Tree):
             if not self.has_hope(run):
                 return Outlook.MORE
         return super().run(run, level)
+
+
+@dataclass(frozen=True)
+class TreesAroundTheBest(Step):
+    """Trees over a part of the pairs, where the one over all of them does not end."""
+
+    n_pairs: int
+    size: int
+    is_linear: bool
+
+    name = "trees around the best"
+    is_resumed = True
+    share: ClassVar[Share] = Share(part=0.25)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> TreesAroundTheBest | None:
+        """Where there is a tree after the search."""
+        after = TreeAfterSearch.consider(situation)
+        return None if after is None else cls(after.n_pairs, after.size, after.is_linear)
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return (
+            f"branch and bound over some of the {self.n_pairs:,} pairs, the others as they are at the "
+            "best point; drawn at random, but rather those of which the relaxed problem prefers the "
+            f"other side, until {AROUND_ROUNDS} such trees in a row find nothing better"
+        )
+
+    @property
+    def condition(self) -> str:
+        """When it is tried."""
+        agreed = "" if self.is_linear else " and no other family of steps has confirmed the best point"
+        return f"if there is a time limit{agreed}"
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether there is time to use, and a point that may be improved."""
+        if run.deadline.is_never or run.best() is None or is_proven_best(run):
+            return False
+        return self.is_linear or not is_confirmed(run)
+
+    def is_worth_going_on(self, run: Run) -> bool:
+        """As the tree with linear nodes."""
+        return self.is_linear
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Search around the best point, with larger trees at each level."""
+        nodes = max(FEWEST_NODES, int(AROUND_NODES * nodes_of_a_level(self.size) * 2**level))
+        neighbourhoods(run).search(run, AROUND_ROUNDS, nodes)
+        return Outlook.MORE
+
+
+def _is_linear(situation: Situation) -> bool:
+    return situation.objective is not None and not situation.objective.P.count_nonzero()
 
 
 def _gap(run: Run) -> float:

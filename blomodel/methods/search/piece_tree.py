@@ -64,7 +64,7 @@ class PieceTree:
             qp = with_duality_products(qp, run.model, run.p, run.deadline)
             run.check_limits()
         self.pieces = qp.pieces
-        self.tree = Tree(self.pieces, gap=gap, found=lambda z: self._take(run, z))
+        self.tree = Tree(self.pieces, gap=gap, found=lambda z: self.take(run, z))
         self.tree.begin(self.pieces.free_sides)
         self.has_ended = self.is_resumed = False
         self.is_slow = False  # whether a trial has shown that its bound hardly moves
@@ -98,7 +98,7 @@ class PieceTree:
         """
         tree = self.tree
         if uses_best:
-            self._use_the_best(run)
+            self.use_the_best(run)
         end = tree.nodes + nodes
         while not self.has_ended and tree.nodes < end:
             if self._may_divide(run, end - tree.nodes):
@@ -138,7 +138,7 @@ class PieceTree:
         run.evaluations += left["nodes"] - tree.nodes
         tree.take_up(left)
         if tree.z is not None and tree.value < before:
-            self._take(run, tree.z)
+            self.take(run, tree.z)
         self._record_bound(run)
         run.check_limits()
 
@@ -173,13 +173,13 @@ class PieceTree:
         resumed = " (resumed)" if self.is_resumed else ""
         run.raise_bound(bound, f"{SOURCE}, {nodes}{resumed}", SAFE)
 
-    def _take(self, run: Run, z: np.ndarray) -> None:
+    def take(self, run: Run, z: np.ndarray) -> None:
         """Keep a point that the tree has found."""
         x, y, _ = self.exact.split(z[: len(self.exact.qp.q)])
         candidate = run.propose(x, y, "branch and bound over pieces")
         run.step(x=candidate.x, value=candidate.value, gap=candidate.gap)
 
-    def _use_the_best(self, run: Run) -> None:
+    def use_the_best(self, run: Run) -> None:
         """Cut off with the best point of the whole run, made exact on its piece."""
         best, exact = run.best(), self.exact
         if best is not None and best.value < exact.constant + self.tree.value:

@@ -67,7 +67,8 @@ LOOP, POLISH = "single loop of meha", "reduced penalty from the end"
 PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementarity"
 TANGENTS, WISH = "tangents of f", "both levels' wish"
 BOUNDS, LATER = "global bounds", "global bounds after search"
-AROUND, CHOICE = "searches around the best", "choice among lower answers"
+TREES, AROUND = "trees around the best", "searches around the best"
+CHOICE = "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
     "few pairs": (quadratic, [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, LATER, CHOICE]),
@@ -85,11 +86,11 @@ PROBLEMS = {
     ),
     "many pairs and variables": (
         lambda: quadratic(35, 110),
-        [TREE, PHI, RELAXED, SMOOTHED, TREE, AROUND, CUTS, LATER, CHOICE],
+        [TREE, PHI, RELAXED, SMOOTHED, TREE, TREES, AROUND, CUTS, LATER, CHOICE],
     ),
     "large pieces": (
         lambda: quadratic(2, 460),
-        [TREE, PHI, SAMPLE, RELAXED, SMOOTHED, PENALTY, TREE, CUTS, LATER, CHOICE],
+        [TREE, PHI, SAMPLE, RELAXED, SMOOTHED, PENALTY, TREE, TREES, CUTS, LATER, CHOICE],
     ),
     "kinks": (
         lambda: quadratic(g=lambda x, y: cp.sum_squares(y - x) + cp.norm1(y), below=lambda x, y: ()),
