@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 EXACT = 1e-9  # relative: a lower answer that loses no more is exact
+DIGITS = 8 * np.finfo(float).eps  # relative: by which values of g must differ to be told apart
 CONTRADICTION = 1e-3  # relative; a point that beats its bound by more disproves the bound
 GRACE = 0.15  # seconds after a time limit in which a part of the certificate may end by itself
 NO_TIME: tuple[bool | None, LocalFacts] = (
@@ -149,17 +150,18 @@ def certify_point(
         nothing: tuple[Tolerated | None] = (None,)
         (tolerated,) = ended(lambda: (_tolerated(judged, *asked, tolerance, deadline),), nothing)
         value = sign * checks.objective
-        may_adopt = adopts_exact_answer and unique and lower.y is not None
-        if tolerated is not None and tolerated.is_bought(value) and may_adopt:
-            assert lower.y is not None
-            # The lower solve of the certificate's own may be nearer to the exact answer.
-            exact = measure(judged, replace(point, y=lower.y), deadline, lower)
-            is_exact = not tolerated.is_bought(sign * exact.objective)
-            if is_exact and exact.gap < checks.gap and not objections(judged, exact, tolerance):
-                checks, point, value = exact, exact.point, sign * exact.objective
-                exact_y = judged.invert_y(point, point.y)
-                unique, facts = study(judged, point.x, point.y, lower, deadline)
-                stationarity, descent = facts.stationarity, None
+        if tolerated is not None and tolerated.is_bought(value) and adopts_exact_answer and unique:
+            for y in _nearer_answers(judged, checks, facts):
+                exact = measure(judged, replace(point, y=y), deadline, lower)
+                is_exact = not tolerated.is_bought(sign * exact.objective)
+                if is_exact and not objections(judged, exact, tolerance):
+                    checks, point, value = exact, exact.point, sign * exact.objective
+                    exact_y = judged.invert_y(point, point.y)
+                    unique, facts = study(judged, point.x, point.y, lower, deadline)
+                    stationarity, descent = facts.stationarity, None
+                    if facts.direction is not None:
+                        descent = judged.invert_move(facts.direction[: point.x.size])
+                    break
         if tolerated is not None and tolerated.is_bought(value):
             facts, value = _bought(facts, tolerated.attainable / sign), tolerated.attainable
         preferred = None if slope is None else _preferred(judged, point, slope, tolerance, value)
@@ -284,6 +286,16 @@ def _far_apart(judged: Judged, checks: Checks, tolerance: float) -> Tolerated | 
         return None
     how = "the point's y and the lower level's own"
     return Tolerated(min(here, there), max(here, there), how, there)
+
+
+def _nearer_answers(judged: Judged, checks: Checks, facts: LocalFacts) -> list[np.ndarray]:
+    """Answers at the point's x that are nearer to the exact one than its own y, as g tells."""
+    model, p, point = judged.model, judged.p, checks.point
+    own = float(model.g(point.x, point.y, p)[0])
+    told_apart = own - DIGITS * (1 + abs(own))
+    answers = [facts.y, checks.lower.y]
+    found = [answer[: point.y.size] for answer in answers if answer is not None]
+    return [y for y in found if float(model.g(point.x, y, p)[0]) < told_apart]
 
 
 def _bought(facts: LocalFacts, attainable: float) -> LocalFacts:

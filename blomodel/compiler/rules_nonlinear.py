@@ -87,8 +87,8 @@ def _power_domain(atom: Any) -> list[Any]:
     exponent = atom.p.value
     if exponent is None:
         return [atom.args[0]]
-    # Roots and other fractional powers have no value at all at negative arguments.
-    is_plain = exponent in (0, 1) or exponent % 1 != 0 or (exponent > 0 and exponent % 2 == 0)
+    # Roots, other fractional powers and (see _power) negative ones have no value at negative arguments.
+    is_plain = exponent <= 1 or exponent % 1 != 0 or exponent % 2 == 0
     return [] if is_plain else [atom.args[0]]
 
 
@@ -104,8 +104,18 @@ def _squares_or_more(atom: Any) -> bool:
     flattens_kink=_squares_or_more,
 )
 def _power(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
-    exponent = _attribute(lowering, atom.p)
-    return lowering.builder.binary(op.POWER, args[0].node, exponent, atom.size)
+    b, value = lowering.builder, atom.p.value
+    if value is not None and value < 0 and value % 1 == 0 and not atom.args[0].is_nonneg():
+        return b.binary(op.POWER, _root_of_inverse(b, args[0].node), b.constant(-2.0 * value), atom.size)
+    return b.binary(op.POWER, args[0].node, _attribute(lowering, atom.p), atom.size)
+
+
+def _root_of_inverse(builder: TapeBuilder, node: int) -> int:
+    """Of positive numbers; others have no value.
+
+    cvxpy's ``inv_pos`` and ``quad_over_lin`` mean "infinite elsewhere", and a quotient has values there.
+    """
+    return builder.binary(op.POWER, node, builder.constant(-0.5), builder.size(node))
 
 
 @rule(huber, smoothness=Smoothness.ONCE, is_guarded=True)  # its curvature jumps, its slope does not
@@ -176,15 +186,10 @@ def _norm_inf(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     return b.segments(op.SEGMENT_MAX, b.unary(op.ABS, elements), length)
 
 
-def _pnorm_domain(atom: Any) -> list[Any]:
-    # Below 1 it is a concave function of nonnegative numbers; whole powers of others have values too.
-    return [atom.args[0]] if atom.p < 1 and float(atom.p).is_integer() else []
-
-
 @rule(
     *(Pnorm, PnormApprox),
     smoothness=Smoothness.KINKED,
-    hidden_domain=_pnorm_domain,
+    hidden_domain=nothing_hidden,
     is_kink_at_zero=lambda atom: bool(atom.p == 2),
 )
 def _pnorm(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
@@ -192,7 +197,11 @@ def _pnorm(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     elements, length = lowering.runs(args[0], atom.axis)
     if p == 2.0:
         return b.segments(op.NORM, elements, length)
-    magnitudes = b.unary(op.ABS, elements) if p > 1.0 else elements
+    if p < 1.0:  # a concave function of nonnegative numbers; fractional powers of others have no value
+        base, exponent = (elements, p) if p > 0 else (_root_of_inverse(b, elements), -2.0 * p)
+        powers = b.binary(op.POWER, base, b.constant(exponent), b.size(elements))
+        return b.binary(op.POWER, b.sum(powers, length), b.constant(1.0 / p))
+    magnitudes = b.unary(op.ABS, elements)
     # The norm is homogeneous, so that a scale may be taken out and held fixed. With the largest
     # element for it the sum is at least 1, except for a vector of zeros, where the maximum below
     # picks the constant and gives the subgradient zero.
@@ -274,14 +283,18 @@ def _geo_mean(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
 
 @rule(
     quad_over_lin,
-    hidden_domain=lambda atom: [atom.args[1]],
-    is_guarded=lambda atom: atom.args[1].is_constant(),
+    hidden_domain=nothing_hidden,
+    is_guarded=True,
     flattens_kink=True,
 )
 def _quad_over_lin(lowering: Lowering, atom: Any, args: list[Operand]) -> int:
     b, x = lowering.builder, args[0].node
     squares = sum_along(b, b.mul(x, x), args[0].shape, atom.axis)
-    return b.div(squares, args[1].node, atom.size)
+    below = args[1].node
+    if atom.args[1].is_constant() or atom.args[1].is_nonneg():
+        return b.div(squares, below, atom.size)
+    inverse = b.binary(op.POWER, _root_of_inverse(b, below), b.constant(2.0), b.size(below))
+    return b.mul(squares, inverse, atom.size)
 
 
 @rule(QuadForm, SymbolicQuadForm, smoothness=Smoothness.TWICE, is_guarded=True)

@@ -16,7 +16,7 @@ from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import is_proven_best
 from blomodel.methods.portfolio.step import Omission, Outlook, Step
 from blomodel.methods.run.run import Run
-from blomodel.methods.run.starts import diagonal, nearest_allowed, spread_by_scale
+from blomodel.methods.run.starts import diagonal, nearest_allowed, spread, spread_by_scale
 from blomodel.methods.search.answer_descent import AnswerDescent
 from blomodel.methods.search.pieces import choose_optimistically
 from blomodel.reformulations.forms.answer_value import AnswerEvaluation
@@ -31,6 +31,7 @@ SAME = 1e-6  # relative to the value and to the spread of the ends: those that d
 RACE = 10  # steps of a short descent where x is wide, so that descents do not end soon
 MET = 1e-4  # relative distance at which two descents that were broken off have come to one point
 LITTLE = 0.1  # of the spread of the ends: a level that gains less has brought nothing
+AGAIN = 64  # descents of a second look, at most
 WAITING_LEVELS = 2  # of effort, during which dear searches wait while descents do well
 
 
@@ -73,6 +74,7 @@ class Descents:
     n_behind: int = 0  # further starts that had not come as far in a race
     is_led: bool = False  # whether none has come further
     broken_off: list[tuple[float, np.ndarray]] = field(default_factory=list)  # values and points
+    n_looks: int = 0  # how often a second look was taken
 
     @property
     def best(self) -> float:
@@ -260,6 +262,24 @@ class AnswerDescents(Step):
         descents.is_smooth = descent.is_smooth
         descents.note_level(before)
         return Outlook.MORE if descents.ends else Outlook.DONE
+
+    def look_again(self, run: Run) -> None:
+        """Whole descents from points all over the range; each look has other ones.
+
+        Descents that only race, or all begin along a diagonal, can agree on a poor end.
+        """
+        descents = descents_of(run)
+        if descents is None:
+            return
+        descents.n_looks += 1
+        descent: AnswerDescent = run.once(AnswerDescent, lambda: AnswerDescent(run))
+        center = run.start[0] if run.start is not None else np.zeros(run.model.x.size)
+        with one_blas_thread():
+            for start in spread(descent.bounds, center, AGAIN, run.seed + descents.n_looks)[1:]:
+                allowed = (start,) if descent.has_box else nearest_allowed(run, start)
+                end = None if allowed is None else descent.descend(allowed[0], self.thrift.long)
+                if end is not None:
+                    descents.ends.append(end.value)
 
     def _finish(self, descent: AnswerDescent, descents: Descents, end: AnswerEvaluation) -> None:
         """Go on from where a short descent was broken off."""

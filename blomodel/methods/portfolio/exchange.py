@@ -64,7 +64,21 @@ class Exchange(Step):
             self._take_turns(run, low + share * (high - low))
             if is_proven_best(run):
                 return Outlook.SETTLED
-        return Outlook.MORE
+        while self._turns_aside(run, draw, STARTS * 2**level):
+            pass
+        return Outlook.SETTLED if is_proven_best(run) else Outlook.MORE
+
+    def _turns_aside(self, run: Run, draw: np.random.Generator, most: int) -> bool:
+        """Take turns from the best point with one variable at its other end; whether that pays."""
+        best, (low, high) = run.best(), _range(run)
+        if best is None or is_proven_best(run):
+            return False
+        for j in draw.permutation(low.size)[:most]:
+            x = best.x.copy()
+            x[j] = high[j] if x[j] - low[j] < high[j] - x[j] else low[j]
+            self._take_turns(run, x)
+        after = run.best()
+        return after is not None and after.value < best.value - GAINED * (1 + abs(best.value))
 
     def _take_turns(self, run: Run, x: np.ndarray) -> None:
         y = np.clip(np.zeros(run.model.y.size), *run.model.y_bounds)

@@ -23,7 +23,7 @@ from blomodel.methods.portfolio.global_bounds import GlobalBounds, GlobalBoundsA
 from blomodel.methods.portfolio.integers import IntegerBounds, steps_with_plans
 from blomodel.methods.portfolio.relaxed import EarlyRelaxedComplementarity, RelaxedComplementarity
 from blomodel.methods.portfolio.sampled import PatternAroundTheBest, SampleOfPhi, SampleOfWholeAnswers
-from blomodel.methods.portfolio.searches import SEARCHES
+from blomodel.methods.portfolio.searches import SEARCHES, SecondOpinion
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
 from blomodel.methods.portfolio.steps import (
@@ -43,6 +43,8 @@ from blomodel.model.model import Model
 from blomodel.text.layout import columns
 
 ENDS_OF_STEPS = "how steps have ended"  # key under which a run keeps that, for each plan
+LOOKS = 2  # at what searches agree on, after all levels; the second where the first has paid
+DOUBT = 0.3  # of the time that a run has taken, for each of them
 WIDTH = 98  # characters of a line; explain() indents by two
 
 # In the order in which they are run.
@@ -56,6 +58,7 @@ MEMBERS: tuple[type[Step], ...] = (
     BothAgree,
     AnswerDescents,
     DescentsWithKinks,
+    SecondOpinion,
     TangentBound,
     GlobalBounds,
     LinesOfAnswers,
@@ -133,11 +136,27 @@ class Plan:
             if is_settled or not at_work or patience.is_over(level, may_prove=may_prove):
                 break
         if not is_settled:
+            self._look_again(run, at_work)
             for step in self.steps:
                 if step.is_last:
                     self._run_step(run, step, level)
         self._ended(run).clear()
         _say_whether_families_agree(run)
+
+    def _look_again(self, run: Run, at_work: list[Step]) -> None:
+        """Use a part of a time limit to doubt what searches agree on; once more if that has paid."""
+        for _ in range(LOOKS):
+            before = run.best()
+            if run.deadline.is_never or self.effort is Effort.QUICK or before is None or run.is_proven:
+                return
+            for step in at_work:
+                run.family, run.activity = step.family, f"{step.name}, once more"
+                with run.within(min(DOUBT * run.elapsed, run.remaining)):
+                    step.look_again(run)
+                run.family = run.activity = ""
+            best = run.best()
+            if best is None or best.value >= before.value - run.tolerance * (1 + abs(before.value)):
+                return
 
     def _ended(self, run: Run) -> dict[tuple[int, int], Outlook]:
         """How steps have ended, by level and number.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from blomodel.basics import limits
 from blomodel.methods.portfolio import proximal
+from blomodel.methods.portfolio.answer_descents import AnswerDescents, DescentsWithKinks, descents_of
 from blomodel.methods.portfolio.effort import is_confirmed
 from blomodel.methods.portfolio.situation import Situation
 from blomodel.methods.portfolio.start_search import (
@@ -15,13 +17,18 @@ from blomodel.methods.portfolio.start_search import (
     PenaltyOnPieces,
     PenaltyThenPieces,
     SmoothedPath,
+    is_proven_best,
     search_until_agreement,
 )
-from blomodel.methods.portfolio.step import Omission, Outlook, Step
+from blomodel.methods.portfolio.step import Omission, Outlook, Share, Step
+from blomodel.methods.reduced_penalty import ReducedPenaltyMethod
 from blomodel.methods.run.parallel import Search
 from blomodel.methods.run.run import Run
 from blomodel.methods.run.starts import Start, find_starts, further_starts
+from blomodel.methods.search.answer_descent import AnswerDescent
 
+PENALTY_LAST = 30.0  # of a second opinion, which a descent makes exact
+DESCENT_STEPS = 150
 CONFIRMED_STARTS = 2  # of a level, where two families agree already
 
 
@@ -231,6 +238,61 @@ class SingleLoop(SearchFromStarts):
             starts = self.starts(run, level) if level else proximal.proximal_starts(run, self.n_loops)
             search_until_agreement(self.search(run), starts, is_confirmed)
         return Outlook.MORE
+
+
+@dataclass(frozen=True)
+class SecondOpinion(Step):
+    """One path of the reduced penalty, where descents agree and the lower level has inequalities.
+
+    Between places where lower rows begin or cease to hold, phi may be flat over wide ranges, and
+    descents from many starts end there. A small penalty sees past them.
+    """
+
+    name = "second opinion"
+    family = "penalty"
+    share: ClassVar[Share] = Share(part=0.2)
+
+    @classmethod
+    def consider(cls, situation: Situation) -> SecondOpinion | None:
+        """Where descents on phi may make the other searches wait."""
+        steps = (AnswerDescents.consider(situation), DescentsWithKinks.consider(situation))
+        is_small = limits.EVERY_SEARCH.allows(situation.size)
+        may_have_kinks = len(situation.model.lower_in) > 0
+        return (
+            cls()
+            if may_have_kinks and not is_small and any(isinstance(s, Step) for s in steps)
+            else None
+        )
+
+    @property
+    def text(self) -> str:
+        """What it does and why."""
+        return "F_gamma with growing gamma from the relaxed problem's point, then a descent on phi"
+
+    @property
+    def condition(self) -> str:
+        """When it is tried."""
+        return "if descents agree"
+
+    def is_wanted(self, run: Run) -> bool:
+        """Whether descents would do alone otherwise."""
+        descents = descents_of(run)
+        return descents is not None and descents.are_enough and not is_proven_best(run)
+
+    def run(self, run: Run, level: int) -> Outlook:
+        """Follow one path; what it finds is made exact by a descent."""
+        descents = descents_of(run)
+        assert descents is not None
+        starts = find_starts(run, 1)
+        if starts:
+            (x, y), *_ = starts
+            end = ReducedPenaltyMethod(penalty_last=PENALTY_LAST, path_tolerance=1e-4).follow(
+                run, (x, y)
+            )
+            descent = run.once(AnswerDescent, lambda: AnswerDescent(run))
+            if end is not None and AnswerDescent.why_not(run.model) is None:
+                descent.descend(end.x, DESCENT_STEPS)
+        return Outlook.DONE
 
 
 # In this order the first that suits is taken.

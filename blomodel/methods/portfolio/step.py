@@ -115,6 +115,9 @@ class Step(ABC):
         """Whether it is due where searches agree on the best point: to prove it, or to doubt it."""
         return self.may_prove and self.has_hope(run)
 
+    def look_again(self, run: Run) -> None:  # noqa: B027 - most steps have nothing to add
+        """Search once more, in another way, where searches agree on a point that is not proven."""
+
     @abstractmethod
     def run(self, run: Run, level: int) -> Outlook:
         """Do what is due at this level of effort: 0 is the first, and each further one may cost more.

@@ -263,6 +263,9 @@ class Bounding:
         best = run.best()
         if not self._is_in_range(best):
             return
+        if self.problem.rests_on_a_pole(answer.bound, answer.point):
+            self.has_ended = answer.point is not None
+            return
         self.bound = max(self.bound, answer.bound)
         bound = self.bound if best is None else min(self.bound, best.value)
         run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 PRESSING = 1e-5  # relative: multipliers above it belong to rows that hold at every minimiser
 HELD = 1e-6  # relative: least curvature or pressure in a direction that leaves no choice
 TINY = 1e-300
+ROUNDING = 1e-15  # relative to the largest unknown
 NODES_OF_A_STEP = 300  # of the tree over the pieces around a point
 VERY_SMALL_GAP = 1e-10  # relative; a larger gap can buy a visible decrease of f
 
@@ -59,11 +60,19 @@ class ExactPieces:
         multipliers = np.zeros(model.n_lower_rows)
         pieces = model_pieces(model, *zeros, p, multipliers, curvature=None)
         self.qp = dataclasses.replace(pieces.qp, P=sp.csc_array(objective.P), q=objective.q)
-        self.split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] = pieces.split
+        self._split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] = pieces.split
         self.join: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = pieces.join
         self.constant = objective.constant
         self.best: np.ndarray | None = None  # of the points that the walks found
         self._reached: dict[bytes, float] = {}  # by first piece: the value where its walk ended
+
+    def split(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x, y and multipliers, without what rounding has left of zeros.
+
+        At an x of -1e-19 in place of 0 the lower level may have no answer at all.
+        """
+        tiny = ROUNDING * (1 + np.abs(z).max(initial=0.0))
+        return self._split(np.where(np.abs(z) <= tiny, 0.0, z))
 
     def improve(
         self,

@@ -38,6 +38,7 @@ from blomodel.model.rows import Rows
 from blomodel.reformulations.forms.exclusion import carry, elsewhere, linking_columns
 from blomodel.reformulations.forms.floors import MARGIN, find_floors, state_floors
 from blomodel.reformulations.forms.separation import Separation, separated
+from blomodel.solvers.branching.poles import HIGHEST, Poles, find_poles, is_at_a_pole
 from blomodel.solvers.branching.scip import ScipProgram
 from blomodel.solvers.branching.scip_expressions import Formula, is_number
 from blomodel.solvers.branching.steep import stays_in_range
@@ -216,7 +217,7 @@ class BoundingProblem:
         tapes = [model.upper_in.tape, model.upper_eq.tape, model.lower_in.tape, model.lower_eq.tape]
         if model.conditions.multipliers_are_unknowns and self.has_conditions:
             tapes.append(model.lagrangian_gradient)
-        for tape in (*tapes, model.f):
+        for tape in (*tapes, model.f, self.model.g):
             if tape is not None:
                 check_words(tape)
 
@@ -368,6 +369,22 @@ class BoundingProblem:
         level = (model.f, value) if math.isfinite(value) else None
         tapes = [model.f, model.g, *(tape for tape, _ in rows)]
         return stays_in_range(tapes, box, rows, level, objective=model.f)
+
+    @cached_property
+    def _poles(self) -> Poles:
+        model = self.model
+        rows = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
+        tapes = [model.f, model.g, *(part.tape for part in rows if part.tape is not None)]
+        return find_poles(tapes, {"x": model.bounds(self.p), "y": model.y_bounds, "p": (self.p, self.p)})
+
+    def rests_on_a_pole(self, bound: float, values: Array | None) -> bool:
+        """Whether a bound may only be the edge of what SCIP leaves out, with the point that has it."""
+        if not self._poles:
+            return False
+        if values is None:
+            return bound < -HIGHEST
+        x, y = self.split(values)
+        return is_at_a_pole(self._poles, {"x": (x, x), "y": (y, y), "p": (self.p, self.p)})
 
     @cached_property
     def coupled_rows(self) -> Array:
