@@ -66,6 +66,10 @@ def objections(judged: Judged, checks: Checks, tolerance: float) -> list[str]:
     found = []
     if not (np.isfinite(checks.objective) and np.isfinite(checks.lower_objective)):
         found.append("an objective is not finite at this point")
+    elif not _lies_in_domains(judged, checks.point):
+        found.append(
+            "an objective or a row is not defined at this point (1 / y, say, needs a positive y)"
+        )
     if not checks.above.relative <= tolerance:
         found.append(f"infeasible above: {checks.above.text}")
     if not checks.below.relative <= tolerance:
@@ -85,6 +89,14 @@ def objections(judged: Judged, checks: Checks, tolerance: float) -> list[str]:
         if not own_gap <= tolerance
     ]
     return found
+
+
+def _lies_in_domains(judged: Judged, point: Point) -> bool:
+    """Whether all functions have values in the model; cvxpy has some of ``inv_pos`` below zero."""
+    model, at = judged.model, (point.x, point.y, judged.p)
+    rows = (model.upper_in, model.upper_eq, model.lower_in, model.lower_eq)
+    values = [model.f(*at), model.g(*at), *(part.values(*at) for part in rows if len(part))]
+    return not any(np.isnan(part).any() for part in values)
 
 
 def _lower_objections(judged: Judged, checks: Checks, tolerance: float) -> list[str]:

@@ -48,40 +48,53 @@ def is_better(sign: float, one: Certificate, other: Certificate) -> bool:
 
 
 def descend(
-    run: Run, point: Point, direction: np.ndarray | None, deadline: Deadline
+    run: Run,
+    point: Point,
+    direction: np.ndarray | None,
+    deadline: Deadline,
+    *,
+    is_exchanged: bool = False,
 ) -> Candidate | None:
-    """The best point found along a move and from there on; None where f does not fall."""
+    """The best point found along a move and from there on; None where f does not fall.
+
+    ``is_exchanged``: whether the certificate has put the exact lower answer in the place of the point's
+    y, so that f is what this answer gives, and points like it are no better.
+    """
     if direction is None or not np.abs(direction).max(initial=0.0) > 0:
         return None
     whole = run.deadline
     run.deadline = deadline
     try:
-        found = _along(run, point, direction)
+        here = float(run.model.f(point.x, point.y, run.p)[0])
+        own = _answered(run, point.x, point.y) if is_exchanged else None
+        here = here if own is None else max(here, own.value)
+        found = _along(run, point, direction, here)
         if found is None:
-            found = _along(run, point, -direction)  # a curvature has no sign
+            found = _along(run, point, -direction, here)  # a curvature has no sign
         if found is None:
             return None
-        return _searched_from(run, found)
+        return _searched_from(run, found, is_exchanged)
     except (StopRun, BlomodelError):
         return None
     finally:
         run.deadline = whole
 
 
-def _searched_from(run: Run, found: Candidate) -> Candidate:
+def _searched_from(run: Run, found: Candidate, is_exchanged: bool) -> Candidate:
     """The end of the local searches from a point, or the point itself."""
+    ends: list[Candidate | None] = [None if is_exchanged else run.best()]
     if AnswerDescent.why_not(run.model) is None:
-        AnswerDescent(run).descend(found.x, STEPS)  # offers what it finds to the run
+        end = AnswerDescent(run).descend(found.x, STEPS)  # offers what it finds to the run
+        ends.append(None if end is None or not is_exchanged else _answered(run, end.x, found.y))
     elif run.model.is_convex_below and not is_large(run.model):
-        improve_by_pieces(run, found.x, found.y)
-    best = run.best()
-    return best if best is not None and best.cautious_value < found.cautious_value else found
+        ends.append(improve_by_pieces(run, found.x, found.y))
+    good = [end for end in ends if end is not None and run.is_acceptable(end)]
+    return min([found, *good], key=lambda candidate: candidate.cautious_value)
 
 
-def _along(run: Run, point: Point, direction: np.ndarray) -> Candidate | None:
+def _along(run: Run, point: Point, direction: np.ndarray, here: float) -> Candidate | None:
     """The best acceptable point along a move: shorter steps until f falls, then on while it pays."""
     low, high = run.model.bounds(run.p)
-    here = float(run.model.f(point.x, point.y, run.p)[0])
     small = PAYS * (1 + abs(here))
     length = 0.5 * (1 + float(np.abs(point.x).max(initial=0.0))) / float(np.abs(direction).max())
     best: Candidate | None = None

@@ -292,7 +292,9 @@ def _improve(problem: BilevelProblem, run: Run, best: Best, deadline: Deadline, 
         if certificate.claim in (Status.OPTIMAL, Status.LOCALLY_OPTIMAL):
             return best
         direction = upper_direction(problem, point, certificate.descent)
-        found = unless_late(partial(descend, run, point, direction, before), None, before)
+        is_exchanged = certificate.y is not None
+        work = partial(descend, run, point, direction, before, is_exchanged=is_exchanged)
+        found = unless_late(work, None, before)
         if found is None:
             return best
         better = _certify(problem, run, found, deadline)

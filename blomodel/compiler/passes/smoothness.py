@@ -74,4 +74,5 @@ def _power_has_gradient(base: Interval, exponent: Interval) -> bool:
     number = exponent[0]
     is_whole = number == np.round(number)
     smooth_at_zero = (number >= 1.0) & (base[0] >= 0.0)
-    return bool(np.all(is_whole | (base[0] > 0.0) | smooth_at_zero))
+    has_a_pole = number < 0.0  # zero is not in its domain
+    return bool(np.all(is_whole | (base[0] > 0.0) | smooth_at_zero | has_a_pole))
