@@ -254,15 +254,13 @@ class SecondOpinion(Step):
 
     @classmethod
     def consider(cls, situation: Situation) -> SecondOpinion | None:
-        """Where descents on phi may make the other searches wait."""
-        steps = (AnswerDescents.consider(situation), DescentsWithKinks.consider(situation))
+        """Where descents on phi may make the other searches wait, and no sample fills the range of x."""
+        is_sampled = limits.SAMPLED_VARIABLES.allows(situation.model.x.size)
         is_small = limits.EVERY_SEARCH.allows(situation.size)
-        may_have_kinks = len(situation.model.lower_in) > 0
-        return (
-            cls()
-            if may_have_kinks and not is_small and any(isinstance(s, Step) for s in steps)
-            else None
-        )
+        if is_sampled or is_small or not len(situation.model.lower_in):
+            return None
+        steps = (AnswerDescents.consider(situation), DescentsWithKinks.consider(situation))
+        return cls() if any(isinstance(step, Step) for step in steps) else None
 
     @property
     def text(self) -> str:

@@ -68,7 +68,7 @@ PHI, SAMPLE, RELAXED = "descent on phi", "sample of phi", "relaxed complementari
 TANGENTS, WISH = "tangents of f", "both levels' wish"
 BOUNDS, LATER = "global bounds", "global bounds after search"
 TREES, AROUND = "trees around the best", "searches around the best"
-CHOICE = "choice among lower answers"
+SECOND, CHOICE = "second opinion", "choice among lower answers"
 # A problem of every class, and the steps that auto takes for it.
 PROBLEMS = {
     "few pairs": (quadratic, [TREE, PHI, SAMPLE, SMOOTHED, RELAXED, CUTS, LATER, CHOICE]),
@@ -86,7 +86,7 @@ PROBLEMS = {
     ),
     "many pairs and variables": (
         lambda: quadratic(35, 110),
-        [TREE, PHI, RELAXED, SMOOTHED, TREE, TREES, AROUND, CUTS, LATER, CHOICE],
+        [TREE, PHI, SECOND, RELAXED, SMOOTHED, TREE, TREES, AROUND, CUTS, LATER, CHOICE],
     ),
     "large pieces": (
         lambda: quadratic(2, 460),
