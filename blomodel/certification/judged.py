@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # A variable that is farther from zero in its own unit than this is far from it for a reason that the
 # units have missed, as where all of a model lies elsewhere: its size then says nothing of a violation.
 FARTHEST = 2.0**13
+UNCLEAR = 1e-3  # of a violation in a row's own units: solvers leave that much in rows with small slopes
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,18 @@ class Judged:
         """The same without the demand that integers be whole."""
         problem, statement = self.problem, self.statement
         levels = problem.levels
+        model = problem.plain_model
+        above, below = (model.upper_in, model.upper_eq), (model.lower_in, model.lower_eq)
         if self.is_as_stated:
             return (
-                _violation(problem.constraints, problem.constraints, levels.upper),
-                _violation(problem.lower.constraints, problem.lower.constraints, levels.lower),
+                _larger(
+                    _violation(problem.constraints, problem.constraints, levels.upper),
+                    self._clear(point, *above),
+                ),
+                _larger(
+                    _violation(problem.lower.constraints, problem.lower.constraints, levels.lower),
+                    self._clear(point, *below),
+                ),
             )
         # What attributes demand are rows at the end of the constraints. Rows that were put together
         # have names of their own.
@@ -145,10 +154,16 @@ class Judged:
                 is_same &= len(rows) >= len(names)
                 shown = [*names, *rows[len(names) :]] if is_same else rows
                 found.append(_violation(rows, shown, ()))
-        stated, model = self.invert(point), problem.plain_model
-        above = self._as_stated(stated, model.upper_in, model.upper_eq)
-        below = self._as_stated(stated, model.lower_in, model.lower_eq)
-        return _larger(found[0], above), _larger(found[1], below)
+        stated = self.invert(point)
+        return (
+            _larger(found[0], self._as_stated(stated, *above)),
+            _larger(found[1], self._as_stated(stated, *below)),
+        )
+
+    def _clear(self, point: Point, inequalities: Rows, equalities: Rows) -> Violation:
+        """What is violated so clearly in its own units that no other variable's size excuses it."""
+        found = self._as_stated(point, inequalities, equalities)
+        return Violation(UNCLEAR * found.relative, found.text)
 
     def _as_stated(self, point: Point, inequalities: Rows, equalities: Rows) -> Violation:
         """The largest violation of a row, relative to its coefficients and its own variables.
@@ -162,11 +177,11 @@ class Judged:
                 continue
             line = rows.linearise(point.x, point.y, self.p)
             slopes = abs(sp.csr_array(sp.hstack([line.in_x, line.in_y])))
-            size = slopes.max(axis=1).toarray().ravel()
-            pattern = sp.csr_array((z[slopes.indices], slopes.indices, slopes.indptr), slopes.shape)
-            reach = 1.0 + np.minimum(pattern.max(axis=1).toarray().ravel(), FARTHEST)
+            # Each variable counts with its own slope: a large one with a small slope excuses little.
+            slopes.data *= 1.0 + np.minimum(z[slopes.indices], FARTHEST)
+            unit = slopes.max(axis=1).toarray().ravel()
             over = np.abs(line.value) if is_equality else np.maximum(line.value, 0.0)
-            relative = over / (np.where(size > 0, size, 1.0) * reach)
+            relative = over / np.where(unit > 0, unit, 1.0)
             k = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
             if not relative[k] <= worst:
                 worst = float(relative[k])

@@ -22,6 +22,7 @@ from blomodel.text.layout import counted
 Array = np.ndarray
 
 INNER_GAP = 0.3  # share of the wanted gap to which each relaxation is solved
+SHOWN = 0.9  # share of the wanted gap beyond which a second proof shows that there is nothing
 HALF_WAY = 0.5  # of what the lower level can gain: what a lower point inside may give away
 SAME_POINT = 1e-9  # relative: a relaxed point that comes back has nothing new to tell
 MOST_POINTS = 60  # cuts; each has a disjunction, which the relaxation must branch on
@@ -172,11 +173,10 @@ class Bounding:
         On products and powers of several variables it has cut off points that satisfy every row, in
         about one of a thousand problems. Two statements have two trees, which seldom err at one place.
         """
-        best, model = run.best(), run.model
-        is_plain = model.is_convex_below and model.lower_program.kind in ("LP", "QP")
-        if is_plain or (best is not None and best is self._proven_twice):
+        best = run.best()
+        if _is_plain(run) or (best is not None and best is self._proven_twice):
             return True
-        goal = math.inf if best is None else best.value - self.gap * (1 + abs(best.value))
+        goal = self._goal(best)
         program = self.problem.program(
             self.points, empty=self.empty, finds_points=False, is_other=not self._is_other
         )
@@ -266,9 +266,22 @@ class Bounding:
         if self.problem.rests_on_a_pole(answer.bound, answer.point):
             self.has_ended = answer.point is not None
             return
-        self.bound = max(self.bound, answer.bound)
+        self.bound = max(self.bound, min(answer.bound, self._most_shown(run, answer, best)))
         bound = self.bound if best is None else min(self.bound, best.value)
         run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)
+
+    def _most_shown(self, run: Run, answer: ScipAnswer, best: Candidate | None) -> float:
+        """What an answer can show at most.
+
+        Where SCIP sees no point at all, not even the best one that is known, it has lost some, or its
+        tolerances are smaller than ours. What the second proof will show is then all that is known.
+        """
+        has_lost = answer.status is InnerStatus.INFEASIBLE and best is not None
+        return self._goal(best) if has_lost and not _is_plain(run) else math.inf
+
+    def _goal(self, best: Candidate | None) -> float:
+        """The bound that a second proof must reach."""
+        return math.inf if best is None else best.value - SHOWN * self.gap * (1 + abs(best.value))
 
     def can_bound(self, run: Run) -> bool:
         """Whether a bound of SCIP's would count, with the best point as it is."""
@@ -414,3 +427,9 @@ class Bounding:
         level = value + HALF_WAY * gain
         inside = self.lower.inside(x, run.p, level, coupled, self._deadline)
         return y if inside is None else inside
+
+
+def _is_plain(run: Run) -> bool:
+    """Whether the lower level is a linear or quadratic program, on which SCIP has not erred."""
+    model = run.model
+    return model.is_convex_below and model.lower_program.kind in ("LP", "QP")
