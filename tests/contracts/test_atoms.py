@@ -166,12 +166,12 @@ def test_where_cvxpy_says_otherwise() -> None:
         (lambda y: y[0] ** 3, 1),
         (lambda y: y[0] ** 4, 0),
         (lambda y: cp.sqrt(y[0]), 0),
-        (lambda y: cp.inv_pos(y[0]), 1),
-        (lambda y: cp.quad_over_lin(y, y[1]), 1),
+        (lambda y: cp.inv_pos(y[0]), 0),
+        (lambda y: cp.quad_over_lin(y, y[1]), 0),
         (lambda y: cp.log(y[0]), 0),
         (lambda y: cp.kl_div(y[0], y[1]), 0),
         (lambda y: cp.geo_mean(y), 0),
-        (lambda y: cp.harmonic_mean(y), 1),
+        (lambda y: cp.harmonic_mean(y), 0),
         (lambda y: cp.norm(y, 3), 0),
         (lambda y: cp.nlp.tan(y[0]), 0),
         (lambda y: cp.power(y[0], cp.Parameter()), 1),
@@ -179,6 +179,24 @@ def test_where_cvxpy_says_otherwise() -> None:
 )
 def test_hidden_domains(part, hidden: int) -> None:
     assert len(hidden_domains([part(cp.Variable(3, name="y"))])) == hidden
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda y: cp.inv_pos(y[0]),
+        lambda y: y[0] ** -2,
+        lambda y: cp.quad_over_lin(y, y[0]),
+        lambda y: cp.harmonic_mean(y),
+    ],
+)
+def test_what_hides_nothing_has_no_value_outside(part) -> None:
+    y = cp.Variable(3, name="y")
+    tape = lower([part(y)], [Block("y", [y])])
+    inside, outside = np.array([0.5, 2.0, 3.0]), np.array([-0.5, 2.0, 3.0])
+    y.value = inside
+    np.testing.assert_allclose(tape(inside), part(y).value, rtol=1e-14)
+    assert np.isnan(tape(outside)).all()
 
 
 # An atom from outside: its class, its rule and its traits stand together.
