@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cvxpy as cp
 
 from blomodel.basics.deadline import end_of_work
 from blomodel.basics.troubles import count_trouble, is_from_outside
+
+
+@contextmanager
+def without_advice_on_cones() -> Iterator[None]:
+    """Keep quiet how cvxpy states powers, on which nobody who calls ``solve()`` here has any hold."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*is being approximated with rational")
+        yield
 
 
 def solve_by_cvxpy(problem: cp.Problem, solver: str, **options: Any) -> None:
@@ -17,7 +28,8 @@ def solve_by_cvxpy(problem: cp.Problem, solver: str, **options: Any) -> None:
         # cvxpy keeps Clarabel's settings from one solve of a problem to the next.
         options = {"time_limit": max(end.remaining, 1e-3)} | options
     try:
-        problem.solve(solver=solver, **options)
+        with without_advice_on_cones():
+            problem.solve(solver=solver, **options)
     except cp.DCPError:
         raise
     except BaseException as error:

@@ -16,6 +16,7 @@ from cvxpy.constraints.constraint import Constraint
 from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
 
+from blomodel.programs.by_cvxpy import without_advice_on_cones
 from blomodel.solvers.answer import Answer, InnerStatus
 from blomodel.solvers.cascade import stages
 from blomodel.solvers.choice import count
@@ -104,9 +105,10 @@ class ConeData:
         ignore_dpp: bool = False,
     ) -> None:
         began = time.perf_counter()
-        data, chain, inverse = problem.get_problem_data(
-            _ClarabelInterface(), ignore_dpp=ignore_dpp, solver_opts={}
-        )
+        with without_advice_on_cones():
+            data, chain, inverse = problem.get_problem_data(
+                _ClarabelInterface(), ignore_dpp=ignore_dpp, solver_opts={}
+            )
         self.seconds = time.perf_counter() - began  # of cvxpy's: whoever asks it again may count on them
         program = data[names.PARAM_PROB]
         self.n: int = program.x.size

@@ -133,3 +133,15 @@ def test_a_value_that_the_tolerance_buys_is_exchanged_for_an_attainable_one():
     assert problem.solve() == pytest.approx(truth, rel=1e-7)
     assert y.value == pytest.approx(50 / x.value - 1, rel=1e-6)
     assert problem.status in ("optimal", "locally_optimal")
+
+
+def test_nothing_is_said_of_how_cvxpy_states_powers(recwarn):
+    problem = followed(
+        lambda x, y: 0.1 * y[0] ** 2 - (x - 0.5) * y[0],
+        lambda x, y: -2 * y[0] ** 0.3 - y[1] ** 0.3,
+        (0.1, 20),
+        lambda x, y: [x * y[0] + y[1] <= 6, y >= 0],
+        n_y=2,
+    )
+    problem.solve(effort="quick")
+    assert not [warning for warning in recwarn if "approximated" in str(warning.message)]
