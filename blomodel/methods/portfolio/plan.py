@@ -44,7 +44,7 @@ from blomodel.text.layout import columns
 
 ENDS_OF_STEPS = "how steps have ended"  # key under which a run keeps that, for each plan
 LOOKS = 2  # at what searches agree on, after all levels; the second where the first has paid
-DOUBT = 0.3  # of the time that a run has taken, for each of them
+DOUBT = 0.2  # of the time that a run has taken, for each of them
 WIDTH = 98  # characters of a line; explain() indents by two
 
 # In the order in which they are run.
