@@ -132,7 +132,7 @@ def test_a_time_limit_holds_for_the_processes_too(monkeypatch):
     with_searches_only(monkeypatch)
     with joblib.parallel_config(backend="threading"):
         problem, _, _ = wavy_problem()
-        problem.solve(n_jobs=2, n_starts=500, time_limit=1.0)
+        problem.solve(n_jobs=2, n_starts=5000, time_limit=1.0)
     assert problem.solution.stopped_by == "time limit"
     assert problem.certificate.accepted
     assert problem.solution.solve_time < 3.0
