@@ -23,10 +23,14 @@ def test_bamm(make, p, tau):
     same(found, twins.bamm(t, N, 0.05, 0.3, 0.2, 0.4, p, tau))
 
 
-@pytest.mark.parametrize(("make", "alpha", "beta"), [(sine, 0.05, 0.02), (steep, 2e-8, 2e4)])
+@pytest.mark.parametrize(("make", "alpha", "beta"), [(sine, 0.05, 0.02), (steep, 1e-8, 2e4)])
 @pytest.mark.parametrize("inner", [1, 3])
 def test_brc(make, alpha, beta, inner):
-    """Where g is a sum of squares of y - x, so that grad_x g vanishes with grad_y g."""
+    """Where g is a sum of squares of y - x, so that grad_x g vanishes with grad_y g.
+
+    Steps that bring y to x would multiply what processors round differently (by thousands with twice
+    the alpha of the second case; by less than five here).
+    """
     t = make()
     found = t.iterates("brc", N, alpha=alpha, beta=beta, T=inner)
     same(found, twins.brc(t, N, alpha, beta, inner))
