@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from blomodel.compiler.expressions.constraints import EQUALITY, INEQUALITY, as_row
 from blomodel.compiler.lowering import lower
-from blomodel.compiler.passes.derivatives import jacobian, jvp, vjp
+from blomodel.compiler.passes.derivatives import jacobian, jvp, known_jacobian, vjp
 from blomodel.compiler.tape import Tape
 
 if TYPE_CHECKING:
@@ -75,17 +75,14 @@ class KktHessian:
     def products(
         self, x: np.ndarray, y: np.ndarray, p: np.ndarray, weights: KktWeights, moves: np.ndarray
     ) -> np.ndarray:
-        """The Hessian in (x, y) times the columns of ``moves``, without the matrix."""
+        """The Hessian in (x, y) times the columns of ``moves``."""
         if not moves.shape[1]:
             return np.zeros(moves.shape)
-        ahead = jvp(self._rows_gradient, ("x", "y"))
-        given = x, y, p, self._of_rows(weights)
-        found = ahead.at_each(ahead.input_names[-1], moves.T, *given, moves[:, 0])
+        found = _products(self._rows_gradient, (x, y, p, self._of_rows(weights)), moves)
         if weights.stationarity.size:
-            twice = jvp(self._stationarity_gradient, ("x", "y"))
             below = x, y, p, np.concatenate(([1.0], weights.own)), weights.stationarity
-            found += twice.at_each(twice.input_names[-1], moves.T, *below, moves[:, 0])
-        return found.T
+            found += _products(self._stationarity_gradient, below, moves)
+        return found
 
     def product(
         self,
@@ -108,3 +105,12 @@ class KktHessian:
             move = np.concatenate([direction[:n], [0.0], direction[n:]])
             product += np.delete(twice(x, y, p, own, weights.stationarity, move), n)
         return product
+
+
+def _products(gradient: Tape, at: tuple[np.ndarray, ...], moves: np.ndarray) -> np.ndarray:
+    """The derivative in (x, y) times columns: by its matrix where that is known, else a run for each."""
+    matrix = known_jacobian(gradient, ("x", "y"), at)
+    if matrix is not None:
+        return np.asarray(matrix @ moves)
+    ahead = jvp(gradient, ("x", "y"))
+    return ahead.at_each(ahead.input_names[-1], moves.T, *at, moves[:, 0]).T

@@ -225,6 +225,22 @@ def dense_jacobian(tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndar
     return matrix
 
 
+def known_jacobian(
+    tape: Tape, wrt: str | Sequence[str], point: Sequence[np.ndarray], most: float = np.inf
+) -> np.ndarray | None:
+    """The Jacobian as a plain matrix, by a tape for all its entries.
+
+    None where there is no such tape yet, or where it takes longer than a run for each row or column, or
+    more than ``most`` operations.
+    """
+    names = _names(wrt, tape)
+    entries: JacobianEntries | None = tape.derivatives.get(("entries", names))
+    if entries is None:
+        return None
+    cost = cost_of_a_run(entries.values) if isinstance(entries.values, Tape) else 0.0
+    return entries.full_at(point) if cost <= min(most, _sweeping_cost(tape, entries.shape)) else None
+
+
 def pattern(tape: Tape, wrt: str | Sequence[str]) -> sp.csc_array | None:
     """Ones where the Jacobian may differ from zero somewhere; None where that would cost too much."""
     names = _names(wrt, tape)
@@ -270,8 +286,13 @@ def _found_entries(tape: Tape, names: tuple[str, ...], most: float) -> JacobianE
 
 
 def _sweeping_cost(tape: Tape, shape: tuple[int, int]) -> float:
+    return min(shape) * cost_of_a_run(tape)
+
+
+def cost_of_a_run(tape: Tape) -> float:
+    """What a run of a tape costs, in operations of the machine."""
     one = _SWEPT_NODE * len(tape.nodes) + sum(node.size for node in tape.nodes) + tape.n_products
-    return float(min(shape)) * (one - _saved_by_libraries(tape))
+    return float(one - _saved_by_libraries(tape))
 
 
 def _saved_by_libraries(tape: Tape) -> float:

@@ -48,6 +48,14 @@ class JacobianEntries:
             matrix.eliminate_zeros()
         return matrix
 
+    def full_at(self, point: Sequence[np.ndarray]) -> np.ndarray:
+        """The same as a plain matrix."""
+        values = self.values(*point) if isinstance(self.values, Tape) else self.values
+        n_rows, n_columns = self.shape
+        if len(values) != n_rows * n_columns:
+            return sp.csc_array((values, self.indices, self.indptr), shape=self.shape).toarray()
+        return values.reshape(n_columns, n_rows).T.copy()
+
     @cached_property
     def mask(self) -> sp.csc_array:
         """Ones where an entry may differ from zero."""

@@ -17,6 +17,9 @@ from blomodel.compiler.tape import SparseMatrix
 from blomodel.kernels import machine as op
 
 _PLAIN_FROM = 10_000  # entries of a matrix from which it may be kept as a plain array
+_PLAIN_PRODUCT = (
+    100_000  # multiplications from which a product with changing numbers is one of plain ones
+)
 _FULL = 0.3  # share of nonzeros from which that is done
 
 
@@ -175,8 +178,10 @@ class SlopeAlgebra:
         m, k = matrix.shape
         touched = self.width if isinstance(slope, Plain) else np.unique(slope.columns).size
         is_plain = m * self.width >= _PLAIN_FROM and touched >= _FULL * self.width
-        if is_plain and isinstance(slope, Entries) and isinstance(slope.values, int):
-            is_plain = len(slope.rows) >= _FULL * k * self.width
+        if isinstance(slope.values, int):
+            is_plain |= m * k * self.width >= _PLAIN_PRODUCT and touched >= _FULL * self.width
+            if isinstance(slope, Entries):
+                is_plain &= len(slope.rows) >= _FULL * k * self.width
         if not is_plain:
             target, source = np.nonzero(matrix)
             return self.mapped([slope], Spread(source, target, matrix[target, source], m))

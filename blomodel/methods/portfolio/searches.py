@@ -29,7 +29,6 @@ from blomodel.methods.search.answer_descent import AnswerDescent
 
 PENALTY_LAST = 30.0  # of a second opinion, which a descent makes exact
 DESCENT_STEPS = 150
-CONFIRMED_STARTS = 2  # of a level, where two families agree already
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,6 @@ class SearchFromStarts(Step):
         if level < self.waits:
             return Outlook.MORE
         starts = self.starts(run, level - self.waits)
-        if is_confirmed(run):  # by steps before this one, so that few starts do
-            starts = starts[:CONFIRMED_STARTS]
         search_until_agreement(self.search(run), starts, is_confirmed)
         return Outlook.MORE
 

@@ -16,7 +16,7 @@ from blomodel.methods.search.pieces import ExactPieces, answer_below, exact_piec
 from blomodel.reformulations.forms.reduced_penalty import PenaltyEvaluation
 
 ENOUGH_AGREEMENT = 6  # starts that end at the best value found
-ENOUGH_WITH_OTHERS = 3  # of them where another kind of search has reached that value too
+CONFIRMED_STARTS = 2  # at least, where another kind of search has reached that value too
 ROUNDS_AROUND = 5  # of searches near the best point, at most
 KICKS = 4  # searches in each round
 KICK = 0.3  # distance of their starts, relative to the spread of x
@@ -40,7 +40,7 @@ def search_until_agreement(
     run = search.run
     tasks = [Task(*start, is_first=k == 0) for k, start in enumerate(starts)]
     agreement, before = 0, None
-    for reached in search_each(search, tasks):
+    for number, reached in enumerate(search_each(search, tasks), start=1):
         best = run.best()
         if best is None:
             continue
@@ -50,9 +50,11 @@ def search_until_agreement(
         has_improved = before is None or best.value < before.value - small
         agreement = 1 if has_improved else agreement + (abs(reached - best.value) <= small)
         before = best
-        has_others = agreement >= ENOUGH_WITH_OTHERS and is_confirmed(run)
-        if agreement >= ENOUGH_AGREEMENT or has_others:
+        if agreement >= ENOUGH_AGREEMENT:
             run.note(f"{agreement} starts ended at the best value, so the others were left out")
+            break
+        if number >= CONFIRMED_STARTS and not has_improved and is_confirmed(run):
+            run.note("two kinds of search came to the best value, so further starts were left out")
             break
 
 

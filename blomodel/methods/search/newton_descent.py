@@ -20,7 +20,7 @@ DECREASE = 1e-4  # of what the quadratic model promises: a step that brings less
 TRIALS = 12  # lengths of one step
 NEGATIVE = 1e-7  # curvature, relative to the largest, from which a direction leads downwards
 FLOOR = 1e-10  # relative to the largest curvature; a flat direction is not stepped along without end
-ROUNDS = 8  # of variables that stop at their bounds
+ROUNDS = 30  # of variables that stop at their bounds or leave them
 RADIUS = 2.0  # first one, in units of x's size or one
 
 Found = TypeVar("Found", bound=WithAnswer)
@@ -81,9 +81,11 @@ def minimise_by_newton(
                     continue
             is_level = True
         if is_level:
-            step, promise = _downward(current, curvature, free, bounds, radius)
-            if promise <= small:
+            downward, most = _downward(current, curvature, free, bounds, radius)
+            if most <= small:
                 return NewtonEnd(current, True)
+            if most > promise:  # else slopes that are small in all are worth more along many directions
+                step, promise = downward, most
         found, share = _search(evaluate, current, step, promise, bounds)
         if found is None:
             return NewtonEnd(current, is_level)
@@ -127,18 +129,7 @@ def _newton_step(
     low = np.maximum(bounds[0][free] - x, -radius)
     high = np.minimum(bounds[1][free] - x, radius)
     matrix = _bent_upwards(curvature)
-    move, stopped = np.zeros(len(free)), np.zeros(len(free), dtype=bool)
-    for _ in range(ROUNDS):
-        moving = np.flatnonzero(~stopped)
-        if not len(moving):
-            break
-        pull = slope[moving] + matrix[np.ix_(moving, np.flatnonzero(stopped))] @ move[stopped]
-        move[moving] = _solve(matrix[np.ix_(moving, moving)], -pull)
-        beyond = (move < low) | (move > high)
-        if not beyond.any():
-            break
-        stopped |= beyond
-        move = np.clip(move, low, high)
+    move = _least_in_box(matrix, slope, low, high)
     step = np.zeros(current.x.size)
     step[free] = move
     promise = -float(slope @ move + 0.5 * move @ (matrix @ move))
@@ -148,6 +139,30 @@ def _newton_step(
         step[free] = move
         promise = -float(slope @ move + 0.5 * move @ (matrix @ move))
     return step, promise
+
+
+def _least_in_box(
+    matrix: np.ndarray, slope: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """The minimiser of a positive definite quadratic model over a box, or a point near it.
+
+    Variables stop at bounds that they would cross, and are let go again where the slope that is left
+    leads back: the primal-dual active set rule. It need not end, and is left after some rounds.
+    """
+    move, at_low, at_high = np.zeros(len(slope)), *np.zeros((2, len(slope)), dtype=bool)
+    for _ in range(ROUNDS):
+        stopped = at_low | at_high
+        move[at_low], move[at_high] = low[at_low], high[at_high]
+        moving = np.flatnonzero(~stopped)
+        pull = slope[moving] + matrix[np.ix_(moving, np.flatnonzero(stopped))] @ move[stopped]
+        move[moving] = _solve(matrix[np.ix_(moving, moving)], -pull)
+        left = slope + matrix @ move
+        below = np.where(stopped, at_low & (left > 0), move < low)
+        above = np.where(stopped, at_high & (left < 0), move > high)
+        if np.array_equal(below, at_low) and np.array_equal(above, at_high):
+            break
+        at_low, at_high = below, above
+    return np.clip(move, low, high)
 
 
 def _bent_upwards(curvature: np.ndarray) -> np.ndarray:
@@ -165,6 +180,8 @@ def _bent_upwards(curvature: np.ndarray) -> np.ndarray:
 
 
 def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    if not len(right):
+        return right
     factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
     if info != 0:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])

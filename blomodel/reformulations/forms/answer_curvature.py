@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blomodel.basics import limits
-from blomodel.compiler.passes.derivatives import dense_jacobian
+from blomodel.compiler.passes.derivatives import dense_jacobian, known_jacobian
 from blomodel.model.kkt_hessian import KktWeights
 from blomodel.model.model import Model
 from blomodel.programs.adjoint import factorised
@@ -59,9 +59,10 @@ class AnswerCurvature:
         cross: Any
         H: Any
         if self._is_full:  # as plain matrices, whose numbers need no places
-            both = dense_jacobian(
-                model.lagrangian_gradient, ("x", "y"), (x, y, p, np.append(1.0, multipliers))
-            )
+            gradient, here = model.lagrangian_gradient, (x, y, p, np.append(1.0, multipliers))
+            both = known_jacobian(gradient, ("x", "y"), here)
+            if both is None:
+                both = dense_jacobian(gradient, ("x", "y"), here)
             cross, H, A = both[:, :n_x], both[:, n_x:], A.toarray()
         else:
             cross, H = model.lower_hessian(x, y, p, multipliers)

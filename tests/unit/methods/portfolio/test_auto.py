@@ -57,10 +57,13 @@ def test_agreement_ends_the_search():
     assert any("ended at the best value" in note for note in run.notes)
 
 
-def test_fewer_starts_must_agree_where_another_kind_of_search_does():
-    run, asked = scripted_search([5.0, 3.0] + [3.0] * 20, is_confirmed=lambda run: True)
-    assert len(asked) == 1 + start_search.ENOUGH_WITH_OTHERS
+def test_where_another_kind_of_search_agrees_a_start_that_brings_nothing_is_the_last():
+    run, asked = scripted_search([5.0, 3.0] + [4.0] * 20, is_confirmed=lambda run: True)
+    assert len(asked) == 1 + start_search.CONFIRMED_STARTS
     assert run.best().value == 3.0
+    assert any("two kinds of search" in note for note in run.notes)
+    _, asked = scripted_search([3.0] * 20, is_confirmed=lambda run: True)
+    assert len(asked) == start_search.CONFIRMED_STARTS
 
 
 def test_a_better_value_starts_the_count_again():
