@@ -42,11 +42,14 @@ class Growth:
     n_left : int
         Dimension of what the pressing rows leave.
     gain : float
-        What a Newton step would still gain; infinite where f does not curve upwards.
+        What a Newton step would still gain in the directions that curve; infinite where f curves
+        downwards.
     step : array or None
         That step, or a direction along which f curves downwards, in the unknowns of the directions.
     is_flat : bool
         Whether f is level to second order along some of them.
+    flat : array or None
+        The one direction along which f does not visibly curve, where it curves upwards along all others.
     """
 
     is_positive: bool
@@ -54,6 +57,7 @@ class Growth:
     gain: float = np.inf
     step: np.ndarray | None = None
     is_flat: bool = False
+    flat: np.ndarray | None = None
 
 
 class Curvature:
@@ -225,14 +229,17 @@ def _judge(matrix: np.ndarray, basis: AnyMatrix, curvature: Curvature) -> Growth
     if is_positive:
         unit = 1 / np.sqrt(diagonal)
         is_positive = bool(np.linalg.eigvalsh(unit[:, None] * matrix * unit)[0] > ROUND)
-    if not is_positive and not _is_enough(values[0], size, directions):
-        return Growth(False, n_left)
-    if not is_positive and curvature.is_surely_negative(basis):
-        return Growth(False, n_left)
     rest = basis.T @ level.rest
-    curved = values > POSITIVE * size
+    is_enough = is_positive or _is_enough(values[0], size, directions)
+    least = POSITIVE * size if is_enough else max(POSITIVE * size, _visible(directions))
+    curved = values > least
     step = -vectors[:, curved] @ ((vectors[:, curved].T @ rest) / values[curved])
     gain = float(-0.5 * rest @ step)
+    if not is_enough:
+        has_one = n_left > 1 and curved[1:].all() and not curved[0]
+        return Growth(False, n_left, gain=gain, flat=basis @ vectors[:, 0] if has_one else None)
+    if not is_positive and curvature.is_surely_negative(basis):
+        return Growth(False, n_left)
     return Growth(True, n_left, gain=gain, step=basis @ step, is_flat=not is_positive)
 
 

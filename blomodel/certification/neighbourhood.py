@@ -24,6 +24,7 @@ from blomodel.basics.deadline import NEVER, Deadline
 from blomodel.certification.certificate_text import STATIONARY
 from blomodel.certification.curvature import Growth, growth
 from blomodel.certification.directions import Directions, Level, find_directions
+from blomodel.certification.flat_lines import is_level_along
 from blomodel.certification.kinks_here import is_at_a_kink
 from blomodel.certification.several_multipliers import smallest_slope_of_all
 from blomodel.certification.surroundings import Place, Surroundings, look_around
@@ -152,7 +153,19 @@ class _Study:
             return self._facts(level.decrease, True, "stationary, and f is convex on each piece")
         if directions.n_weak and self._is_shown_on_each_piece(directions):
             return self._facts(level.decrease, True, "a strict local optimum on each piece")
+        if self._is_constant_along(grown):
+            reason = "stationary, with positive curvature but along a line on which f does not change"
+            return self._facts(level.decrease, True, reason)
         return self._only_level(level.decrease, grown)
+
+    def _is_constant_along(self, grown: Growth) -> bool:
+        """Whether the one direction without curvature is a line on which f stays as it is."""
+        if grown.flat is None or grown.gain > self._small or len(self.here.weak):
+            return False
+        move = grown.flat[: self.here.place.x.size]
+        if not np.abs(move).max() > 0:
+            return False
+        return is_level_along(self.here, move, grown.gain, self.deadline)
 
     def _only_level(self, decrease: float, grown: Growth) -> LocalFacts:
         reason = "stationary to first order"
