@@ -112,6 +112,7 @@ class GlobalBounds(Step):
             return Outlook.MORE
         best = run.best()
         gap = first_gap = np.inf if best is None else best.value - run.bound
+        is_half_proven = bounding.is_half_proven(run)
         for number, programs in enumerate(self.portions(level)):
             if number or level:
                 _search_around(run, bounding)
@@ -122,9 +123,13 @@ class GlobalBounds(Step):
             gap = np.inf if best is None else best.value - run.bound
             if bounding.has_ended or run.is_infeasible:
                 return Outlook.SETTLED if run.is_infeasible else Outlook.DONE
+            was_half_proven, is_half_proven = is_half_proven, bounding.is_half_proven(run)
+            if is_half_proven and not was_half_proven:
+                continue  # the second proof begins with a gap of its own
             if not gap <= (1 - CLOSED) * before or not np.isfinite(gap):
                 break
         bounding.is_slow = not gap <= (1 - HOPEFUL) * first_gap or not np.isfinite(gap)
+        bounding.is_slow &= not is_half_proven
         return Outlook.MORE
 
     def portions(self, level: int) -> list[int]:

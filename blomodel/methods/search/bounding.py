@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,29 @@ ROUND = 6  # decimals of an x that may be meant to be round
 KEPT_GAIN = 1e-7  # relative: a relaxed y is the lower level's own answer up to this
 
 
+@dataclass(frozen=True)
+class HalfAProof:
+    """A best point that one statement of the relaxation has shown to be optimal.
+
+    Attributes
+    ----------
+    program : ScipProgram
+        The other statement, which has met its limit before it came to an end.
+    bound : float
+        What the first one has shown.
+    nodes : float
+        Of each portion of the second proof.
+    done : int
+        Nodes so far.
+    """
+
+    best: Candidate | None
+    program: ScipProgram
+    bound: float
+    nodes: float
+    done: int = 0
+
+
 class Bounding:
     """One search; it may be interrupted after any number of nodes and gone on with.
 
@@ -66,7 +90,7 @@ class Bounding:
         self.bound = -math.inf
         self.has_ended = False  # more effort would do no more
         self.is_slow = False  # the last effort has hardly brought the bound nearer
-        self._deadline, self._last = run.deadline, math.inf
+        self._deadline, self._last, self._longest = run.deadline, math.inf, math.inf
         self._program: ScipProgram | None = None
         self._asked: set[bytes] = set()
         self._confirmed: Candidate | None = None
@@ -76,6 +100,7 @@ class Bounding:
         self.doubts = 0  # how often two statements of the relaxation came to different ends
         self._is_other = False  # which of the two statements is solved
         self._proven_twice: Candidate | None = None
+        self._half: HalfAProof | None = None
         self._known: Candidate | None = None  # the best point when the relaxation was solved last
         name = f"global {run.model.x.size} {run.model.y.size}"
         run.control.open_work[name] = self._cuts
@@ -106,14 +131,15 @@ class Bounding:
         """Branch so many nodes, over several rounds if need be; whether value and bound have met.
 
         A single node may take SCIP minutes: after ``longest`` seconds of the processor's work, which
-        other programs do not slow down, the search ends for good.
+        other programs do not slow down, the search ends for good. A second proof has as long.
         """
-        self._deadline, self._last = run.deadline, time.process_time() + longest
+        self._deadline, self._longest = run.deadline, longest
+        self._last = time.process_time() + longest
         last, last_program = self.nodes + max_nodes, self.programs + max_programs
         while not self.has_ended and self.nodes < last and self.programs < last_program:
             run.check_limits()
-            if self.is_settled(run) and self._is_confirmed(run) and self._is_proven_twice(run):
-                break
+            if self._is_at_the_end(run) or self.is_half_proven(run):
+                break  # a second proof has had its share
             if self._deadline.is_over or time.process_time() > self._last:
                 self.has_ended = True
                 break
@@ -135,7 +161,16 @@ class Bounding:
                 run.step()
             else:
                 run.step(value=best.value, gap=best.gap)
-        return self.is_settled(run) and self._is_confirmed(run) and self._is_proven_twice(run)
+        return not self.is_half_proven(run) and self._is_at_the_end(run)
+
+    def _is_at_the_end(self, run: Run) -> bool:
+        """Whether value and bound have met, and all that this rests on has been looked at."""
+        is_met = self.is_settled(run) or self.is_half_proven(run)
+        return is_met and self._is_confirmed(run) and self._is_proven_twice(run)
+
+    def is_half_proven(self, run: Run) -> bool:
+        """Whether one statement has shown the best point to be optimal, and the other is being asked."""
+        return self._half is not None and self._half.best is run.best()
 
     def is_settled(self, run: Run) -> bool:
         """Whether no point can be better than the best one by more than the gap."""
@@ -176,29 +211,35 @@ class Bounding:
         best = run.best()
         if _is_plain(run) or (best is not None and best is self._proven_twice):
             return True
-        goal = self._goal(best)
-        program = self.problem.program(
-            self.points, empty=self.empty, finds_points=False, is_other=not self._is_other
-        )
+        half, goal = self._half, self._goal(best)
+        if half is None or half.best is not best:
+            half = self._begin_second_proof(run, best)
+        self._half = None
         begin = time.process_time()
-        answer = program.solve(
+        answer = half.program.solve(
             self.problem.n_values,
-            max_nodes=AGAIN * self.nodes + FEWEST_AGAIN,
+            max_nodes=half.nodes,
             gap=INNER_GAP * self.gap,
             enough=goal,
             cutoff=goal,
             deadline=self._deadline,
+            processor=self._longest,
         )
-        self.nodes += answer.nodes
+        self.nodes += answer.nodes - half.done
         self._last += time.process_time() - begin  # the portion is for the first proof
         if answer.status is InnerStatus.INFEASIBLE or answer.bound >= goal - self.gap * (1 + abs(goal)):
             self._proven_twice = best
+            self._keep_bound(run, half.bound)
             return True
+        if answer.status is InnerStatus.FAILED and math.isfinite(answer.bound) and best is not None:
+            self._half = replace(half, done=answer.nodes)  # it has only met its limit
+            shown = min(half.bound, answer.bound)
+            self._lower_bound(run, shown)
+            self._keep_bound(run, shown)
+            return False
         # What only one of the two statements has shown is not known.
         self.doubts += 1
-        self.bound = min(self.bound, answer.bound)
-        if run.bound > self.bound and run.bound_source.startswith(OWN_SOURCE):
-            run.bound = self.bound
+        self._lower_bound(run, answer.bound)
         n_points = len(self.points)
         if answer.point is not None:
             self._look_below(run, answer)
@@ -207,6 +248,25 @@ class Bounding:
         if self.doubts >= MOST_DOUBTS or answer.point is None:
             self.has_ended = True
         return False
+
+    def _begin_second_proof(self, run: Run, best: Candidate | None) -> HalfAProof:
+        program = self.problem.program(
+            self.points, empty=self.empty, finds_points=False, is_other=not self._is_other
+        )
+        bound = self.bound if best is None else min(self.bound, best.value)
+        return HalfAProof(best, program, bound, AGAIN * self.nodes + FEWEST_AGAIN)
+
+    def _keep_bound(self, run: Run, bound: float) -> None:
+        """Keep a bound that has been shown, unless it is known already."""
+        best, self.bound = run.best(), max(self.bound, bound)
+        bound = self.bound if best is None else min(self.bound, best.value)
+        run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)
+
+    def _lower_bound(self, run: Run, bound: float) -> None:
+        """Keep what both statements have shown."""
+        self.bound = min(self.bound, bound)
+        if run.bound > self.bound and run.bound_source.startswith(OWN_SOURCE):
+            run.bound = self.bound
 
     def _drop_disproved(self, run: Run) -> None:
         """Take back a bound that a point has disproved, and go on with the other statement."""
@@ -266,9 +326,7 @@ class Bounding:
         if self.problem.rests_on_a_pole(answer.bound, answer.point):
             self.has_ended = answer.point is not None
             return
-        self.bound = max(self.bound, min(answer.bound, self._most_shown(run, answer, best)))
-        bound = self.bound if best is None else min(self.bound, best.value)
-        run.raise_bound(bound, self.source, BOUND_SLACK, is_lowered=True)
+        self._keep_bound(run, min(answer.bound, self._most_shown(run, answer, best)))
 
     def _most_shown(self, run: Run, answer: ScipAnswer, best: Candidate | None) -> float:
         """What an answer can show at most.
