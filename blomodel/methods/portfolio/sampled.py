@@ -18,6 +18,7 @@ from blomodel.methods.search.phi_refinement import (
     refine_patterns,
     scan_axes,
     valleys,
+    valleys_along_axes,
 )
 from blomodel.methods.search.phi_sample import SOURCE, Look, PhiSample
 from blomodel.methods.search.pieces import improve_by_pieces, is_large
@@ -30,6 +31,7 @@ FEWEST = 12  # looks of the first level where each is dear
 REFINED = 4  # best samples that are refined at the first level
 SCANS = 3  # along all axes
 NEAR = 0.02  # first size of the last pattern, as a share of the range
+FINELY = 0.01  # the same in a valley between fine looks
 POLISHED = 3  # of these that are made exact
 FEW_POLLS, MANY_POLLS = 8, 25  # of a pattern, before KKT pieces or instead of them
 ROUNDS = 20  # of steps on the KKT pieces
@@ -103,6 +105,23 @@ class SampleOfPhi(Step):
                 return
             self._polish(run, sample, refine_patterns(sample, [found], NEAR, MANY_POLLS))
             run.family = self.family
+
+    def look_again(self, run: Run) -> None:
+        """Valleys on fine lines through the best point, and twice as many points as so far.
+
+        Where phi jumps from step to step, a narrow valley between them may be the best.
+        """
+        sample = run.once(PhiSample, lambda: PhiSample(run))
+        for _ in range(SCANS):
+            before = run.best()
+            if before is None or run.model.x.size == 1:
+                break
+            found = valleys_along_axes(sample, sample.measure(before.x, before.y), REFINED)
+            self._polish(run, sample, refine_patterns(sample, found, FINELY, MANY_POLLS))
+            best = run.best()
+            if best is None or best.value >= before.value - run.tolerance * (1 + abs(before.value)):
+                break
+        self.run(run, 1)
 
     @staticmethod
     def _has_pieces(run: Run) -> bool:

@@ -18,6 +18,7 @@ HALVINGS = 7  # that a jump must survive
 EQUAL = 1e-9  # relative difference of lower values that are the same
 CLOSE = 1e-12  # rows this close to their bounds, relative to the point, are at them
 SCANNED = 9, 25  # looks along a variable, evenly and over orders of magnitude
+SCANNED_FINELY = 65, 49  # the same where searches that agree are doubted
 APART = 0.1  # of the range: looks that are nearer are one valley
 
 
@@ -266,6 +267,21 @@ def scan_axes(sample: PhiSample, best: Look) -> Look:
         points[:, column] = np.clip(ends, sample.bounds[0][column], sample.bounds[1][column])
         best = min([best, *map(sample.look, points)], key=lambda look: look.merit)
     return best
+
+
+def valleys_along_axes(sample: PhiSample, through: Look, count: int) -> list[Look]:
+    """The best looks on fine lines along the variables that neither of their neighbours beats."""
+    even, magnitudes = (np.linspace(0.0, 1.0, finely) for finely in SCANNED_FINELY)
+    found: list[Look] = []
+    for column, scale in enumerate(sample.scales):
+        shares = np.unique(np.concatenate([scale.even(even), scale.by_magnitude(magnitudes)]))
+        points = np.repeat(through.x[None, :], len(shares), axis=0)
+        points[:, column] = np.clip(shares, sample.bounds[0][column], sample.bounds[1][column])
+        looks = [sample.look(point) for point in points]
+        for before, here, after in zip(looks, looks[1:], looks[2:], strict=False):
+            if here.merit < before.merit and here.merit < after.merit:
+                found.append(here)
+    return sorted(found, key=lambda look: look.merit)[:count]
 
 
 def refine_patterns(sample: PhiSample, starts: list[Look], share: float, polls: int) -> list[Look]:

@@ -5,8 +5,17 @@ import numpy as np
 import pytest
 
 import blomodel as bm
+from blomodel.methods.portfolio.sampled import SampleOfPhi
 from blomodel.methods.run.run import Run
-from blomodel.methods.search.phi_refinement import Segment, find_ties, refine_brackets, valleys
+from blomodel.methods.search.phi_refinement import (
+    Segment,
+    find_ties,
+    refine_brackets,
+    refine_patterns,
+    scan_axes,
+    valleys,
+    valleys_along_axes,
+)
 from blomodel.methods.search.phi_sample import PhiSample
 
 
@@ -85,3 +94,34 @@ def test_valleys_are_apart():
     sample.look_at(sample.spread(100))
     found = valleys(sample, 2)
     assert sorted(np.sign(look.x[0]) for look in found) == [-1.0, 1.0]
+
+
+def narrow_valley():
+    """phi = |x1| + x2 but for a valley of width 0.025 around x1 = 0.86, which few looks meet."""
+    x, y = cp.Variable(2), cp.Variable()
+    lower = bm.Lower(cp.Minimize(cp.square(y - 80 * (x[0] - 0.86))), [y >= -1, y <= 1], variables=[y])
+    f = cp.abs(x[0]) - 2 * (1 - cp.square(y)) + x[1]
+    return bm.BilevelProblem(cp.Minimize(f), [x >= 0, x <= [1, 1]], lower)
+
+
+def test_fine_lines_along_the_variables_meet_narrow_valleys():
+    sample = sample_of(narrow_valley())
+    start = sample.look(np.array([0.0, 0.0]))
+    assert scan_axes(sample, start).x == pytest.approx([0.0, 0.0])
+    best, *_ = valleys_along_axes(sample, start, 4)
+    assert best.x == pytest.approx([0.86, 0.0], abs=0.02)
+    assert best.merit < start.merit
+    end, *_ = refine_patterns(sample, [best], 0.01, 25)
+    assert end.merit < -1.13
+
+
+def test_a_limit_is_used_to_look_along_fine_lines():
+    problem = narrow_valley()
+    run = Run(problem.model, np.empty(0), None, 1e-6, 0)
+    step = SampleOfPhi(4)
+    sample = run.once(PhiSample, lambda: PhiSample(run))
+    sample.look(np.array([0.0, 0.0]))
+    before = run.best().value
+    step.look_again(run)
+    assert before == pytest.approx(0.0, abs=1e-9)
+    assert run.best().value < -1.13
