@@ -27,3 +27,21 @@ def test_the_bound_of_a_sine_holds():
     assert value <= best + 1e-3
     assert problem.certificate.bound <= best + 1e-3
     assert problem.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("slope", "square", "status"),
+    [(-0.4, 0.0, "unbounded"), (0.4, 0.0, "optimal"), (0.0, 0.01, "optimal")],
+)
+def test_a_sine_over_an_endless_interval(slope, square, status):
+    """SCIP called the first one solved at -5.73: it counted whole turns without end."""
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    g = (1.1 * y + 0.2 * x + 0.4) ** 2 - 2.2 * y
+    lower = bm.Lower(cp.Minimize(g), [y >= -2, y <= 1.9], variables=[y])
+    f = cp.nlp.sin(2 * x) + slope * x + square * x**2 + 0 * y
+    problem = bm.BilevelProblem(cp.Minimize(f), [x >= -2], lower)
+    value = problem.solve()
+    assert problem.status == status
+    if status == "optimal":
+        at = np.linspace(-2, 50, 500_001)
+        assert value == pytest.approx(np.min(np.sin(2 * at) + slope * at + square * at**2), abs=1e-6)

@@ -2,8 +2,10 @@
 
 SCIP takes 1e20 for infinity, so that exp(t) has no values where t is above 46: points beyond would be
 missing from a relaxation, and its minimum would be no bound. In an objective, log(t) and the like are no
-better: they end at 46 for SCIP, and go on for ever. Here such t are looked for, first by intervals, then
-by asking how large t can get under the simple rows of a problem.
+better: they end at 46 for SCIP, and go on for ever. Angles of sines are stated by whole turns,
+which SCIP counts in integers: where these have no end, it has called an unbounded problem solved. Here
+such t are looked for, first by intervals, then by asking how large t can get under the simple rows of a
+problem.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from blomodel.compiler.passes.polynomial import AFFINE, NOT_POLYNOMIAL, polynomi
 from blomodel.compiler.tape import Tape
 from blomodel.kernels import machine as op
 from blomodel.solvers.branching.scip import ScipProgram
-from blomodel.solvers.branching.scip_expressions import UntranslatableError, is_number, node_formulas
+from blomodel.solvers.branching.scip_expressions import (
+    WAVES,
+    Formula,
+    UntranslatableError,
+    formulas,
+    is_number,
+    node_formulas,
+)
 
 Array = np.ndarray
 Box = Mapping[str, tuple[Array, Array]]
@@ -29,6 +38,7 @@ RISING = frozenset((op.EXP,))
 BOTH_WAYS = frozenset((op.SINH, op.COSH, op.TANH, op.SIGMOID, op.SOFTPLUS))
 FARTHEST = 1e15  # arguments of slow functions up to which SCIP sees all of them
 SLOW = frozenset((op.LOG, op.LOG1P, op.SQRT, op.ASINH))
+FARTHEST_ANGLE = 1e6  # up to which SCIP's tolerances leave a turn as it is
 NODES = 200  # for one question
 
 
@@ -62,6 +72,20 @@ def slow_places(tape: Tape, box: Box) -> list[tuple[int, int, float]]:
     return found
 
 
+def endless_angles(tape: Tape, box: Box) -> list[tuple[int, int, float]]:
+    """Arguments of sines and the like that intervals cannot show to end: node, entry and sign."""
+    if not any(node.op in WAVES for node in tape.nodes):
+        return []
+    ranges = node_intervals(tape, box)
+    found = []
+    for node in tape.nodes:
+        if node.op in WAVES:
+            low, high = ranges[node.args[0]]
+            found += [(node.args[0], int(k), 1.0) for k in np.flatnonzero(~(high <= FARTHEST_ANGLE))]
+            found += [(node.args[0], int(k), -1.0) for k in np.flatnonzero(~(low >= -FARTHEST_ANGLE))]
+    return found
+
+
 def stays_in_range(
     tapes: Sequence[Tape],
     box: Box,
@@ -70,7 +94,7 @@ def stays_in_range(
     objective: Tape | None = None,
     deadline: Deadline = NEVER,
 ) -> bool:
-    """Whether all exponentials in tapes stay within what SCIP can count, wherever some rows hold.
+    """Whether exponentials and angles in tapes stay within what SCIP can count, wherever some rows hold.
 
     Parameters
     ----------
@@ -87,6 +111,7 @@ def stays_in_range(
         After it the answer is that they may not.
     """
     places = [(tape, place, TOP) for tape in tapes for place in steep_places(tape, box)]
+    places += [(tape, place, FARTHEST_ANGLE) for tape in tapes for place in endless_angles(tape, box)]
     if objective is not None:
         places += [(objective, place, FARTHEST) for place in slow_places(objective, box)]
     try:
@@ -108,20 +133,29 @@ def _is_low(
     deadline: Deadline,
 ) -> bool:
     program, inputs = ScipProgram(finds_points=False), {}
+
+    def turn(angle: Formula, low: float, high: float) -> Formula:
+        """An angle within a turn; any angle at all where there may be turns without end."""
+        if -FARTHEST_ANGLE <= low and high <= FARTHEST_ANGLE:
+            return program.within_a_turn(angle, low, high)
+        return program.variables(np.zeros(1), np.full(1, 2 * np.pi))[0]
+
     for name, (low, high) in box.items():
         inputs[name] = [float(value) for value in low] if name == "p" else program.variables(low, high)
     for part, is_equality in rows:
         facts = polynomial(part)
         plain = (facts.degree != NOT_POLYNOMIAL) & (facts.coefficient_class.max(axis=1) <= AFFINE)
         kept = [
-            row for row, is_plain in zip(program.formulas(part, inputs), plain, strict=True) if is_plain
+            row
+            for row, is_plain in zip(formulas(part, inputs, program.named, turn), plain, strict=True)
+            if is_plain
         ]
         (program.equal_zero if is_equality else program.at_most_zero)(kept)
     if level is not None and not steep_places(level[0], box):
-        (value,) = program.formulas(level[0], inputs)
+        (value,) = formulas(level[0], inputs, program.named, turn)
         program.at_most_zero([value - level[1]])
     node, entry, sign = place
-    argument: Any = node_formulas(tape, inputs, program.named, program.within_a_turn)[node][entry]
+    argument: Any = node_formulas(tape, inputs, program.named, turn)[node][entry]
     if is_number(argument):
         return bool(sign * argument <= top)
     program.minimise(-sign * argument)

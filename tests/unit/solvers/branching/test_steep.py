@@ -50,6 +50,20 @@ def test_slow_functions_count_in_an_objective(rows, stays):
     assert stays_in_range([falling], box(), stated, objective=falling) is stays
 
 
+@pytest.mark.parametrize(
+    ("row", "objective", "stays"),
+    [
+        (Y - 7, cp.nlp.sin(Y) - Y, True),  # the row ends them above, and the objective below
+        (Y - 7, cp.nlp.sin(Y) + Y, False),
+        (0 * Y, cp.square(Y) + cp.nlp.sin(3 * Y), True),
+        (0 * Y, cp.nlp.sin(3 * Y), False),
+    ],
+)
+def test_angles_need_an_end_on_both_sides(row, objective, stays):
+    waves, rows = [tape(cp.nlp.cos(2 * Y))], [(tape(row), False)]
+    assert stays_in_range(waves, box(), rows, (tape(objective), 100.0)) is stays
+
+
 def test_after_the_deadline_nothing_is_promised():
     rows = [(tape(row), False) for row in (Y - X, X - 12)]
     assert not stays_in_range([tape(cp.exp(Y))], box(), rows, deadline=Deadline(0.0))
